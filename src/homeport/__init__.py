@@ -1,0 +1,1 @@
+"""Homeport: the layer between AI agents and a fleet of LLM inference engines."""

@@ -1,0 +1,1 @@
+"""The `homeport` command: one file a command."""

@@ -1,0 +1,1 @@
+"""The driver: feeds the router with events and carries out its commands."""

@@ -1,0 +1,1 @@
+"""The config file: its schema, how it is loaded, and errors that say what to do."""

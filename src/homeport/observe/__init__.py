@@ -1,0 +1,1 @@
+"""What happened: journal, metrics, explanations. Folds over the records of the router."""
