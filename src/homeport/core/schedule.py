@@ -1,0 +1,249 @@
+"""Placement: filters take endpoints out, the policy prices the rest, the cheapest wins.
+
+`place` changes nothing. It returns what the router needs to charge the winner, or why there is none.
+"""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from homeport.core.decision import CONSIDERED_MAX, Considered, Decision
+from homeport.core.dice import Dice
+from homeport.core.endpoint import Slot, slots_of
+from homeport.core.fleet import Fleet
+from homeport.core.health import Health
+from homeport.core.ids import Instant, Tokens
+from homeport.core.ledger import Ledger
+from homeport.core.policy import Policy
+from homeport.core.prefix import BLOCK_ENDS, PrefixIndex
+from homeport.core.rates import Rates
+from homeport.core.request import Request
+from homeport.core.session import Session, Sessions
+
+
+class Unplaced(Enum):
+    """Why nobody can take a request now."""
+
+    FULL = "full"  # all who could are at their limit
+    NONE = "none"  # nobody is left who could
+
+
+class Placement(Struct, frozen=True):
+    """Where, at what charge, and the decision as it will be told."""
+
+    slot: Slot
+    prompt_tokens: int
+    hit_tokens: int
+    is_sure: bool
+    decision: Decision
+
+
+class Books(Struct, frozen=True):
+    """The columns of all machines together: what a policy may read (`policy.Load`)."""
+
+    running: list[int]
+    committed_tokens: list[int]
+    live_sessions: list[int]
+    kv_tokens: list[int]
+    prefill_rate: list[float]
+    step_s: list[float]
+
+
+class View(Struct, frozen=True):
+    """One request's situation (`policy.Situation`)."""
+
+    slots: tuple[Slot, ...]
+    hits: list[int]
+    waits: list[float]
+    prompt_tokens: int
+    home: Slot | None
+    own_tokens: int
+    typical_tokens: float
+    fleet_rate: float
+    turn: int
+    load: Books
+
+
+class Scheduler:
+    """Reads the machines of the router; owns none of them."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        health: Health,
+        index: PrefixIndex,
+        sessions: Sessions,
+        ledger: Ledger,
+        rates: Rates,
+    ) -> None:
+        self.fleet = fleet
+        self.health = health
+        self.index = index
+        self.sessions = sessions
+        self.ledger = ledger
+        self.rates = rates
+        self.books = Books(
+            running=ledger.running,
+            committed_tokens=sessions.committed_tokens,
+            live_sessions=sessions.live_sessions,
+            kv_tokens=fleet.kv_tokens,
+            prefill_rate=rates.prefill_rate,
+            step_s=rates.step_s,
+        )
+
+    def place(
+        self,
+        request: Request,
+        session: Session,
+        tried: int,
+        policy: Policy,
+        dice: Dice,
+        turn: int,
+        now: Instant,
+    ) -> Placement | Unplaced:
+        candidates, dropped = self.filter(request, tried)
+        if not candidates:
+            return Unplaced.FULL if "full" in dropped else Unplaced.NONE
+        view, is_sure = self.view(request, session, candidates, turn, now)
+        costs = policy.costs(view)
+        best = cheapest(costs, dice)
+        slot = view.slots[best]
+        decision = Decision(
+            policy=policy.name,
+            winner=self.fleet.spec(slot).id,
+            prompt_tokens=Tokens(view.prompt_tokens),
+            predicted_cached_tokens=Tokens(view.hits[best]),
+            predicted_wait_s=view.waits[best],
+            considered=self.considered(view, costs, best, policy),
+            dropped=dropped,
+            session=session.id,
+            home=None if session.home is None else self.fleet.spec(session.home).id,
+            moved=self.why_moved(session, slot, candidates, tried),
+        )
+        return Placement(
+            slot, view.prompt_tokens, view.hits[best], is_sure and slot == session.home, decision
+        )
+
+    def filter(self, request: Request, tried: int) -> tuple[int, dict[str, int]]:
+        """The mask of those who could take it, and how many each filter took out."""
+        serving = self.fleet.serving.get(request.model, 0)
+        dropped: dict[str, int] = {}
+        others = len(self.fleet.slots) - serving.bit_count()
+        if others:
+            dropped["model"] = others
+        left = serving & ~tried
+        if left != serving:
+            dropped["tried"] = (serving ^ left).bit_count()
+        up = left & self.health.up
+        # When nobody seems to work the belief is likelier wrong than the fleet dead: use all.
+        if up and up != left:
+            dropped["unhealthy"] = (left ^ up).bit_count()
+            left = up
+        free = left & ~self.fleet.full
+        if free != left:
+            dropped["full"] = (left ^ free).bit_count()
+        return free, dropped
+
+    def view(
+        self, request: Request, session: Session, candidates: int, turn: int, now: Instant
+    ) -> tuple[View, bool]:
+        """What the policy sees, and whether the hit at home is sure."""
+        model = self.rates.models[request.model]
+        prompt = request.prompt
+        is_next = session.home is not None and session.is_extended_by(prompt)
+        per_token = model.bytes_per_token
+        known_bytes = session.text_bytes if is_next else 0
+        known_tokens = session.prompt_tokens if is_next else 0
+        total = known_tokens + int((prompt.text_bytes - known_bytes) / per_token)
+        slots = slots_of(candidates)
+        hits = self.hits(request, candidates, slots, total, per_token)
+        is_sure = False
+        if is_next and session.home in slots:
+            at = slots.index(session.home)
+            is_sure = self.is_warm(session, candidates, prompt.blocks)
+            if is_sure:
+                kept = known_tokens + int(session.output_tokens * model.kept_share)
+                hits[at] = max(hits[at], self.rounded(session.home, kept, total))
+        return View(
+            slots=slots,
+            hits=hits,
+            waits=self.ledger.waits_s(slots, now),
+            prompt_tokens=total,
+            home=session.home,
+            own_tokens=session.context_tokens if session.home is not None else 0,
+            typical_tokens=model.typical_tokens,
+            fleet_rate=model.prefill_rate,
+            turn=turn,
+            load=self.books,
+        ), is_sure
+
+    def hits(
+        self,
+        request: Request,
+        candidates: int,
+        slots: tuple[Slot, ...],
+        total: int,
+        per_token: float,
+    ) -> list[int]:
+        """Tokens that each candidate is believed to hold, in the order of `slots`."""
+        found: dict[Slot, int] = {}
+        for depth, mask in self.index.depths(request.prompt.blocks, candidates):
+            held = int(BLOCK_ENDS[depth - 1] / per_token)
+            for slot in slots_of(mask):
+                found[slot] = self.rounded(slot, held, total)
+        return [found.get(slot, 0) for slot in slots]
+
+    def rounded(self, slot: Slot, held: int, total: int) -> int:
+        """Whole blocks of the engine, never the whole prompt, at the trust its shadow has earned."""
+        block = self.fleet.block_tokens[slot]
+        return int(min(held, total - 1) // block * block * self.rates.trust[slot])
+
+    def is_warm(self, session: Session, candidates: int, blocks: tuple[int, ...]) -> bool:
+        """The home answered the last turn and its shadow still holds all of that prompt."""
+        if not session.is_answered or session.home is None:
+            return False
+        if not session.blocks:
+            return True
+        last = blocks[session.blocks - 1]
+        return bool(self.index.holders.get(last, 0) >> session.home & 1)  # pyright: ignore
+
+    def considered(
+        self, view: View, costs: list[float], best: int, policy: Policy
+    ) -> tuple[Considered, ...]:
+        order = [best]
+        if len(costs) > 1:
+            ranked = sorted(range(len(costs)), key=costs.__getitem__)[: CONSIDERED_MAX + 1]
+            order += [i for i in ranked if i != best][: CONSIDERED_MAX - 1]
+        return tuple(
+            Considered(
+                endpoint=self.fleet.spec(view.slots[i]).id,
+                cost_s=costs[i],
+                cached_tokens=Tokens(view.hits[i]),
+                scores=policy.scores(view, i),
+            )
+            for i in order
+        )
+
+    def why_moved(self, session: Session, slot: Slot, candidates: int, tried: int) -> str | None:
+        home = session.home
+        if home is None or home == slot:
+            return None
+        bit = 1 << home
+        if tried & bit:
+            return "failed"
+        if not self.health.up & bit:
+            return "unhealthy"
+        if self.fleet.full & bit:
+            return "full"
+        return "cheaper" if candidates & bit else "gone"
+
+
+def cheapest(costs: list[float], dice: Dice) -> int:
+    """The index of the lowest cost; equal ones are settled by the dice, never by order."""
+    lowest = min(costs)
+    best = costs.index(lowest)
+    ties = costs.count(lowest)
+    if ties == 1:
+        return best
+    equal = [i for i, cost in enumerate(costs) if cost == lowest]
+    return equal[dice.below(ties)]
