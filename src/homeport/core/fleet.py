@@ -26,10 +26,15 @@ class Fleet:
     full: int = 0
     """Mask of the endpoints that hold as many requests as they may."""
 
-    def join(self, spec: EndpointSpec) -> tuple[Slot, bool]:
-        """The slot given, and whether columns must grow for it."""
+    def join(self, spec: EndpointSpec, own: list[int]) -> tuple[Slot, bool]:
+        """The slot given, and whether columns must grow for it.
+
+        `own` counts the requests in each slot: one whose last endpoint left while some still ran is
+        not given away before they have settled.
+        """
         assert spec.id not in self.slots, f"{spec.id} joined twice"
-        slot = next((s for s, old in enumerate(self.specs) if old is None), len(self.specs))
+        empty = (s for s, old in enumerate(self.specs) if old is None and not own[s])
+        slot = next(empty, len(self.specs))
         is_new = slot == len(self.specs)
         if is_new:
             self.specs.append(None)

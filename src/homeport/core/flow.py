@@ -51,7 +51,8 @@ class Flow:
 
     def remove(self, model: ModelName, request_id: RequestId) -> bool:
         """Take it out, wherever it stands. False when it was not waiting."""
-        waiting = self.queues.get(model, {}).pop(request_id, None)
+        queue = self.queues.get(model)
+        waiting = queue.pop(request_id, None) if queue else None
         if waiting is None:
             return False
         self.queued -= 1

@@ -1,8 +1,8 @@
 """The books: what each endpoint was charged for, from dispatch to the end of the leg.
 
-A charge is opened when a request is dispatched, and settled exactly once: by the router when the leg
-ends, however it ends. No decision waits for a scrape; what an engine's metrics show beyond our own
-requests is kept apart, as the work of others.
+A charge is opened when a request is dispatched, and settled exactly once: by the router when the
+leg ends, however it ends. No decision waits for a scrape; what an engine's metrics show beyond
+our own requests is kept apart, as the work of others.
 """
 
 from dataclasses import dataclass, field
@@ -51,6 +51,10 @@ class Ledger:
         self.prefill_us.append(0)
         self.prefilling.append({})
 
+    def join(self, slot: Slot) -> None:
+        assert not self.own[slot], f"slot {slot} still has requests of the endpoint before"
+        self.running[slot] = self.foreign[slot] = 0
+
     def charge(self, request_id: RequestId, charge: Charge) -> None:
         assert request_id not in self.charges, f"{request_id} is charged already"
         slot = charge.slot
@@ -89,7 +93,7 @@ class Ledger:
             break
 
     def waits_s(self, slots: tuple[Slot, ...], now: Instant) -> list[float]:
-        """Seconds of prefill that stand before a new request, less what the running one has done."""
+        """Seconds of prefill before a new request, less what the running one has done."""
         waits: list[float] = []
         for slot in slots:
             ahead = self.prefill_us[slot]

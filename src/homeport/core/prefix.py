@@ -1,14 +1,16 @@
 """The prefix index: for each endpoint a shadow of the cache that its engine keeps.
 
 Theory of operation. A prompt is a chain of block hashes, and a hash stands for its block and all
-before it. An engine that holds a block holds the blocks before it, so for one endpoint "holds block
-i" is true up to some depth and false from there on. One map from block to a bitmask of endpoints
-therefore gives the depth of all endpoints in one pass: wherever the mask loses bits, those endpoints
-end. A pass over the few hundred blocks of a megabyte costs less than a cleverer search.
+before it. An engine that holds a block holds the blocks before it, so for one endpoint "holds
+block i" is true up to some depth and false from there on. One map from block to a bitmask of
+endpoints therefore gives the depth of all endpoints in one pass: wherever the mask loses bits,
+those endpoints end. A pass over the few hundred blocks of a megabyte costs less than a cleverer
+search.
 
 Each endpoint's shadow is one ordered map, least recently used first. A prompt is touched from its
-last block to its first, so a block is never older than one that follows it, and dropping the oldest
-always drops the end of a chain: shadows stay closed under "the blocks before it". `check()` says so.
+last block to its first, so a block is never older than one that follows it, and dropping the
+oldest always drops the end of a chain: shadows stay closed under "the blocks before it".
+`check()` says so.
 
 A shadow is bounded by the bytes of text that the engine's cache can hold. What was generated takes
 room too: it is entered under a name that no prompt has, until the next turn brings it as text.

@@ -2,8 +2,8 @@
 whether predictions of cached tokens come true.
 
 Every mean here moves by a fixed share of the difference, with + - * / only, so that two routers
-agree to the last bit. Prefill seconds of n new tokens at prompt length L are n/R * (1 + (L - n/2)/A):
-attention makes late tokens dearer; form and A from the placement study, R is learned.
+agree to the last bit. Prefill seconds of n new tokens at prompt length L are n/R * (1 + (L -
+n/2)/A): attention makes late tokens dearer; form and A from the placement study, R is learned.
 """
 
 from dataclasses import dataclass, field

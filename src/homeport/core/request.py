@@ -8,9 +8,9 @@ from homeport.core.ids import BlockHash, Bytes, ModelName, RequestId, SessionId,
 class Prompt(Struct, frozen=True):
     """Who a prompt is: a chain of hashes over its text, in the order in which the model reads it.
 
-    `blocks[i]` stands for all text up to `prefix.BLOCK_ENDS[i]` bytes; a last, unfinished block has no
-    hash. `turns` are chain values at the exact ends of the last messages, newest first: an earlier
-    prompt whose newest turn is among them was extended by this one.
+    `blocks[i]` stands for all text up to `prefix.BLOCK_ENDS[i]` bytes; a last, unfinished block
+    has no hash. `turns` are chain values at the exact ends of the last messages, newest first: an
+    earlier prompt whose newest turn is among them was extended by this one.
     """
 
     blocks: tuple[BlockHash, ...] = ()

@@ -1,7 +1,8 @@
 """The router: one pure state machine, `handle(event, now) -> list[Command]`.
 
-It is all machines of `core/` as one. It has no clock, no randomness but its own seeded dice, and does
-no IO, so that a journal of its events is its memory: feed them again and the same commands come out.
+It is all machines of `core/` as one. It has no clock, no randomness but its own seeded dice, and
+does no IO, so that a journal of its events is its memory: feed them again and the same commands
+come out.
 """
 
 from collections.abc import Mapping
@@ -46,9 +47,6 @@ from homeport.core.session import Session, Sessions
 
 GENERATED = 0xA5A5_5A5A_C3C3_3C3C
 """Turns a prompt's last hash into the name of what was generated after it."""
-
-BLAMELESS = frozenset({Failure.STALE})
-"""Failures that say nothing of the endpoint's health."""
 
 
 @dataclass(slots=True)
@@ -112,7 +110,7 @@ class Router:
             case EndpointJoined(spec):
                 self.joined(spec, now, commands)
             case EndpointLeft(endpoint):
-                self.left(self.fleet.slots[endpoint])
+                self.left(self.fleet.slots[endpoint], now, commands)
             case TimerFired():
                 self.expire(now, commands)
             case ConfigChanged(settings):
@@ -133,10 +131,8 @@ class Router:
             return
         live = Live(request, self.sessions.of(request, now))
         # First come, first served: nobody overtakes those who wait for the same model.
-        if self.flow.head(request.model) is None:
-            placed = self.place(live, now)
-        else:
-            placed = Unplaced.FULL
+        is_first = self.flow.head(request.model) is None
+        placed = self.place(live, now) if is_first else Unplaced.FULL
         self.place_or_wait(live, placed, now, commands)
 
     def place_or_wait(
@@ -251,6 +247,8 @@ class Router:
     def learn(self, live: Live, charge: Charge, usage: Usage, now: Instant) -> None:
         """Correct what was believed by what the engine says it did."""
         request, session, slot = live.request, live.session, charge.slot
+        if self.fleet.specs[slot] is None:
+            return
         model = self.rates.models[request.model]
         model.learn_text(request.prompt.text_bytes, usage.prompt_tokens)
         if charge.first_byte_at is not None:
@@ -262,22 +260,23 @@ class Router:
                 # It had answered the turn before and holds nothing of it: it has lost its cache.
                 self.index.clear(slot)
                 self.index.learn(slot, request.prompt.blocks)
-        if self.fleet.specs[slot] is None or session.home != slot:
-            return
-        self.sessions.answered(session, usage.prompt_tokens, usage.output_tokens)
-        self.learn_generated(session, slot, request, usage, model.bytes_per_token)
+        if session.home == slot:
+            self.sessions.answered(session, usage.prompt_tokens, usage.output_tokens)
+            output_bytes = int(usage.output_tokens * model.bytes_per_token)
+            self.learn_generated(session, slot, request, output_bytes)
 
     def learn_generated(
-        self, session: Session, slot: Slot, request: Request, usage: Usage, per_token: float
+        self, session: Session, slot: Slot, request: Request, output_bytes: int
     ) -> None:
-        blocks = request.prompt.blocks
-        newest = request.prompt.turns[0] if request.prompt.turns else BlockHash(session.turns)
-        name = BlockHash(newest ^ GENERATED)
+        """The answer is in that cache too, behind the prompt, until text takes its place."""
+        prompt = request.prompt
+        if not prompt.turns:
+            return
         if session.generated is not None:
             self.index.drop(slot, session.generated)
-        session.generated = name
-        self.index.learn_generated(slot, name, int(usage.output_tokens * per_token))
-        self.index.learn(slot, blocks)
+        session.generated = BlockHash(prompt.turns[0] ^ GENERATED)
+        self.index.learn_generated(slot, session.generated, output_bytes)
+        self.index.learn(slot, prompt.blocks)
         self.trim(slot, request.model)
 
     def trim(self, slot: Slot, model: ModelName) -> None:
@@ -285,7 +284,7 @@ class Router:
         self.index.trim(slot, int(self.fleet.kv_tokens[slot] * per_token))
 
     def blame(self, slot: Slot, failure: Failure) -> None:
-        if failure not in BLAMELESS and self.fleet.specs[slot] is not None:
+        if self.fleet.specs[slot] is not None:
             self.health.failed(slot)
 
     # Capacity that frees is used in the same call.
@@ -323,21 +322,24 @@ class Router:
     # The fleet changes.
 
     def joined(self, spec: EndpointSpec, now: Instant, commands: list[Command]) -> None:
-        slot, is_new = self.fleet.join(spec)
+        slot, is_new = self.fleet.join(spec, self.ledger.own)
         if is_new:
             for machine in (self.sessions, self.ledger, self.rates):
                 machine.grow()
+        self.ledger.join(slot)
         self.rates.join(slot, spec.model)
         self.health.join(slot)
         self.index.join(slot)
         self.load_changed(slot, now, commands)
 
-    def left(self, slot: Slot) -> None:
-        """Those who run there settle later; their slot is kept until then by `specs` alone."""
+    def left(self, slot: Slot, now: Instant, commands: list[Command]) -> None:
+        """Those who run there settle later; those who wait for nobody else are told."""
+        model = self.fleet.spec(slot).model
         self.sessions.evict(slot)
         self.index.leave(slot)
         self.health.leave(slot)
         self.fleet.leave(slot)
+        self.drain(model, now, commands)
 
     def probed(self, slot: Slot, healthy: bool, now: Instant, commands: list[Command]) -> None:
         if not healthy:

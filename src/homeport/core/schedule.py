@@ -1,6 +1,7 @@
 """Placement: filters take endpoints out, the policy prices the rest, the cheapest wins.
 
-`place` changes nothing. It returns what the router needs to charge the winner, or why there is none.
+`place` changes nothing. It returns what the router needs to charge the winner, or why there is
+none.
 """
 
 from enum import Enum
@@ -12,7 +13,7 @@ from homeport.core.dice import Dice
 from homeport.core.endpoint import Slot, slots_of
 from homeport.core.fleet import Fleet
 from homeport.core.health import Health
-from homeport.core.ids import Instant, Tokens
+from homeport.core.ids import BlockHash, Instant, Tokens
 from homeport.core.ledger import Ledger
 from homeport.core.policy import Policy
 from homeport.core.prefix import BLOCK_ENDS, PrefixIndex
@@ -194,18 +195,18 @@ class Scheduler:
         return [found.get(slot, 0) for slot in slots]
 
     def rounded(self, slot: Slot, held: int, total: int) -> int:
-        """Whole blocks of the engine, never the whole prompt, at the trust its shadow has earned."""
+        """Whole blocks of the engine, never the whole prompt, at the trust its shadow earned."""
         block = self.fleet.block_tokens[slot]
         return int(min(held, total - 1) // block * block * self.rates.trust[slot])
 
-    def is_warm(self, session: Session, candidates: int, blocks: tuple[int, ...]) -> bool:
+    def is_warm(self, session: Session, candidates: int, blocks: tuple[BlockHash, ...]) -> bool:
         """The home answered the last turn and its shadow still holds all of that prompt."""
         if not session.is_answered or session.home is None:
             return False
         if not session.blocks:
             return True
         last = blocks[session.blocks - 1]
-        return bool(self.index.holders.get(last, 0) >> session.home & 1)  # pyright: ignore
+        return bool(self.index.holders.get(last, 0) >> session.home & 1)
 
     def considered(
         self, view: View, costs: list[float], best: int, policy: Policy

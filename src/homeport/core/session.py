@@ -1,9 +1,9 @@
 """Sessions: conversations whose next turn should go where their context is.
 
 A session is known by the key that its client sends, within its tenant. Where there is none it is
-known by content: a prompt that extends the newest prompt of a session is its next turn. A prompt that
-extends a session whose turn is still running is a fork, a session of its own: an agent waits for the
-answer before it goes on. What has been idle for longer than `hold` is forgotten.
+known by content: a prompt that extends the newest prompt of a session is its next turn. A prompt
+that extends a session whose turn is still running is a fork, a session of its own: an agent waits
+for the answer before it goes on. What has been idle for longer than `hold` is forgotten.
 """
 
 from collections import OrderedDict
@@ -21,8 +21,8 @@ Tail = tuple[TenantName, BlockHash]
 def tails_of(tenant: TenantName, prompt: Prompt) -> tuple[Tail, ...]:
     """What will be found in a prompt that extends this one.
 
-    A conversation ends at its newest turn, exactly. A single text may go on in the middle, so its last
-    whole block stands for it too; what follows that block cannot be compared.
+    A conversation ends at its newest turn, exactly. A single text may go on in the middle, so its
+    last whole block stands for it too; what follows that block cannot be compared.
     """
     tails = [(tenant, turn) for turn in prompt.turns[:1]]
     if is_single_text(prompt) and prompt.blocks:
