@@ -1,0 +1,287 @@
+"""The life of one request on the byte path: `handle(event, now) -> list[Action]`.
+
+What `core/router.py` is to the fleet, this is to a request: here, and nowhere else, is decided
+whether a failure is tried elsewhere, told to the client, or breaks a stream that has begun. It
+knows no bytes: the gateway executes the actions with sockets, a simulation in virtual time.
+
+    ASKED ──Placed──> OPENING ──FirstByte──> STREAMING ──UpstreamEnded──> ENDED
+      ^                  │                       │
+      └── LegEnded ──────┘ UpstreamFailed        └─ UpstreamFailed: Break
+"""
+
+from enum import Enum
+from typing import assert_never
+
+from msgspec import Struct
+
+from homeport.core.event import (
+    Event,
+    Failure,
+    FirstByteSent,
+    LegEnded,
+    Outcome,
+    RequestArrived,
+    RequestEnded,
+)
+from homeport.core.ids import EndpointId, Instant, Micros
+from homeport.core.refusal import Reason, Refusal
+from homeport.core.request import Request, Usage
+
+
+class Patience(Struct, frozen=True):
+    """How long an exchange waits for what, and how often it tries. None: for ever."""
+
+    connect: Micros = Micros(2_000_000)
+    first_byte: Micros = Micros(600_000_000)
+    between_bytes: Micros = Micros(120_000_000)
+    client_stall: Micros = Micros(60_000_000)
+    total: Micros | None = None
+    attempts_max: int = 3
+
+
+class Arrived(Struct, frozen=True):
+    """The request is whole and understood."""
+
+
+class Placed(Struct, frozen=True):
+    """The router says where."""
+
+    endpoint: EndpointId
+
+
+class Refused(Struct, frozen=True):
+    """The router says no, and has forgotten the request."""
+
+    refusal: Refusal
+
+
+class Connected(Struct, frozen=True):
+    """The endpoint accepted the connection."""
+
+
+class FirstByte(Struct, frozen=True):
+    """The first of an answer that may be sent on is here."""
+
+
+class UpstreamFailed(Struct, frozen=True):
+    """The leg is over without a whole answer. `is_held`: the endpoint's own error answer is
+    kept."""
+
+    failure: Failure
+    is_held: bool = False
+
+
+class UpstreamEnded(Struct, frozen=True):
+    """The whole answer was sent on."""
+
+    outcome: Outcome
+    usage: Usage | None
+
+
+class ClientLeft(Struct, frozen=True):
+    """The client is gone, wherever the request is."""
+
+
+class Watched(Struct, frozen=True):
+    """A look at the clock: when the endpoint last sent something, and since when the client does
+    not read (None: it reads)."""
+
+    last_byte_at: Instant
+    stalled_since: Instant | None
+
+
+ExchangeEvent = (
+    Arrived
+    | Placed
+    | Refused
+    | Connected
+    | FirstByte
+    | UpstreamFailed
+    | UpstreamEnded
+    | ClientLeft
+    | Watched
+)
+
+
+class Tell(Struct, frozen=True):
+    """Feed this to the router."""
+
+    event: Event
+
+
+class Open(Struct, frozen=True):
+    """Send the request to this endpoint; `is_fresh`: not over a kept-alive connection."""
+
+    endpoint: EndpointId
+    is_fresh: bool = False
+
+
+class Forward(Struct, frozen=True):
+    """From now on bytes go to the client as they come."""
+
+
+class Deliver(Struct, frozen=True):
+    """Send the endpoint's own error answer that was kept."""
+
+
+class Fail(Struct, frozen=True):
+    """Nothing was sent yet: answer with this refusal."""
+
+    refusal: Refusal
+
+
+class Break(Struct, frozen=True):
+    """Something was sent already: end the answer so that nobody takes it for whole."""
+
+    refusal: Refusal
+
+
+class Abort(Struct, frozen=True):
+    """Close the connection to the endpoint, so that it stops working for nobody."""
+
+
+class Drop(Struct, frozen=True):
+    """Close the connection to the client, which does not read."""
+
+
+Action = Tell | Open | Forward | Deliver | Fail | Break | Abort | Drop
+
+
+class State(Enum):
+    ASKED = "asked"
+    OPENING = "opening"
+    STREAMING = "streaming"
+    ENDED = "ended"
+
+
+class Exchange:
+    """One request, from arrival to its single end."""
+
+    __slots__ = (
+        "arrived_at",
+        "attempts",
+        "endpoint",
+        "has_stale",
+        "is_connected",
+        "is_held",
+        "opened_at",
+        "patience",
+        "request",
+        "state",
+    )
+
+    def __init__(self, request: Request, patience: Patience) -> None:
+        self.request = request
+        self.patience = patience
+        self.state = State.ASKED
+        self.attempts = 0
+        self.endpoint: EndpointId | None = None
+        self.arrived_at = Instant(0)
+        self.opened_at = Instant(0)
+        self.is_connected = False
+        self.is_held = False
+        self.has_stale = False
+
+    def handle(self, event: ExchangeEvent, now: Instant) -> list[Action]:
+        if self.state is State.ENDED:
+            return []  # sockets report late; the fate is sealed
+        match event:
+            case Arrived():
+                self.arrived_at = now
+                return [Tell(RequestArrived(self.request))]
+            case Placed(endpoint):
+                return self.open(endpoint, now)
+            case Connected():
+                self.is_connected = True
+                return []
+            case FirstByte():
+                self.state = State.STREAMING
+                return [Tell(FirstByteSent(self.request.id)), Forward()]
+            case UpstreamEnded(outcome, usage):
+                return [self.end(outcome, usage)]
+            case UpstreamFailed(failure, is_held):
+                return self.failed(failure, is_held, now)
+            case Refused(refusal):
+                self.state = State.ENDED
+                return [Deliver() if self.is_held else Fail(refusal)]
+            case ClientLeft():
+                return [Abort(), self.end(Outcome.CANCELLED)]
+            case Watched(last_byte_at, stalled_since):
+                return self.watched(last_byte_at, stalled_since, now)
+            case _:
+                assert_never(event)
+
+    def open(self, endpoint: EndpointId, now: Instant, *, is_fresh: bool = False) -> list[Action]:
+        self.state = State.OPENING
+        self.endpoint = endpoint
+        self.opened_at = now
+        self.is_connected = False
+        self.has_stale = is_fresh
+        return [Open(endpoint, is_fresh)]
+
+    def failed(self, failure: Failure, is_held: bool, now: Instant) -> list[Action]:
+        """Before the first byte another endpoint may answer; after it nobody else can."""
+        if self.state is State.STREAMING:
+            return [
+                Abort(),
+                Break(refusal_of(failure)),
+                self.end(Outcome.BROKEN, failure=failure),
+            ]
+        if failure is Failure.STALE and not self.has_stale and self.endpoint is not None:
+            return self.open(self.endpoint, now, is_fresh=True)
+        self.attempts += 1
+        self.is_held = is_held
+        if failure is not Failure.FIRST_BYTE_TIMEOUT and self.attempts < self.patience.attempts_max:
+            self.state = State.ASKED
+            return [Abort(), Tell(LegEnded(self.request.id, failure))]
+        if is_held:
+            return [Deliver(), self.end(Outcome.ENGINE_ERROR, failure=failure)]
+        return [Abort(), Fail(refusal_of(failure)), self.end(Outcome.REFUSED, failure=failure)]
+
+    def watched(
+        self, last_byte_at: Instant, stalled_since: Instant | None, now: Instant
+    ) -> list[Action]:
+        patience = self.patience
+        if stalled_since is not None and now - stalled_since > patience.client_stall:
+            return [Abort(), Drop(), self.end(Outcome.CANCELLED)]
+        if patience.total is not None and now - self.arrived_at > patience.total:
+            return self.out_of_time()
+        if self.state is State.OPENING:
+            waited = now - self.opened_at
+            if not self.is_connected and waited > patience.connect:
+                return self.failed(Failure.CONNECT_TIMEOUT, False, now)
+            if waited > patience.first_byte:
+                return self.failed(Failure.FIRST_BYTE_TIMEOUT, False, now)
+        is_silent = now - last_byte_at > patience.between_bytes
+        if self.state is State.STREAMING and stalled_since is None and is_silent:
+            return self.failed(Failure.STALLED, False, now)
+        return []
+
+    def out_of_time(self) -> list[Action]:
+        """The whole answer took longer than the config allows; that is no endpoint's fault."""
+        refusal = Refusal(Reason.ENGINE_TIMEOUT, "The answer took longer than is allowed here.")
+        if self.state is State.STREAMING:
+            return [Abort(), Break(refusal), self.end(Outcome.BROKEN)]
+        return [Abort(), Fail(refusal), self.end(Outcome.REFUSED)]
+
+    def end(
+        self, outcome: Outcome, usage: Usage | None = None, failure: Failure | None = None
+    ) -> Tell:
+        self.state = State.ENDED
+        return Tell(RequestEnded(self.request.id, outcome, usage, failure))
+
+
+def refusal_of(failure: Failure) -> Refusal:
+    """What a client is told when an endpoint failed and nothing more can be tried."""
+    match failure:
+        case Failure.CONNECT | Failure.CONNECT_TIMEOUT:
+            return Refusal(Reason.ENGINE_UNREACHABLE, "The engine could not be reached.", None, 1)
+        case Failure.FIRST_BYTE_TIMEOUT:
+            return Refusal(Reason.ENGINE_TIMEOUT, "The engine did not begin to answer in time.")
+        case Failure.STALLED:
+            return Refusal(Reason.ENGINE_TIMEOUT, "The engine stopped sending in the middle.")
+        case Failure.GARBAGE:
+            return Refusal(Reason.ENGINE_FAILED, "The engine's answer was not HTTP.")
+        case Failure.STATUS | Failure.RESET | Failure.CLOSED | Failure.STALE:
+            message = "The engine failed before its answer was whole."
+            return Refusal(Reason.ENGINE_FAILED, message, None, 1)

@@ -1,0 +1,187 @@
+"""A JSON object as its members' exact byte spans, and edits that leave every other byte alone.
+
+msgspec checks the syntax in one pass and hands out each member's raw value, but resolves
+duplicate keys silently. So the members are laid side by side over the body again: only when they
+cover it exactly, comparing every value, was no key there twice. A body whose keys the router and
+an engine could read differently is refused.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+STRING = msgspec.json.Decoder(str)
+
+OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
+KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+CLOSING = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
+
+
+class BodyError(Exception):
+    """The client's body cannot be used; the message says what was expected and what was found."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+@dataclass(slots=True, frozen=True)
+class Member:
+    """`body[begin:end]` is `"key": value`; the value begins at `value_begin`."""
+
+    begin: int
+    value_begin: int
+    end: int
+
+
+class Body:
+    """A body and where its top-level members are."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.members = members_of(data)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.members
+
+    def raw(self, key: str) -> bytes | None:
+        """The member's value as it stands; None when there is no such member or it is null."""
+        member = self.members.get(key)
+        if member is None:
+            return None
+        value = self.data[member.value_begin : member.end]
+        return None if value == b"null" else value
+
+    def text(self, key: str) -> str | None:
+        """A string member; raises BodyError when it is something else."""
+        raw = self.raw(key)
+        if raw is None:
+            return None
+        if raw[:1] != b'"':
+            raise BodyError(f"`{key}` must be a string, found {kind_of(raw)}.", key)
+        return STRING.decode(raw)
+
+    def flag(self, key: str) -> bool:
+        """A boolean member, false when absent; raises BodyError when it is something else."""
+        raw = self.raw(key)
+        if raw is None or raw == b"false":
+            return False
+        if raw != b"true":
+            raise BodyError(f"`{key}` must be true or false, found {kind_of(raw)}.", key)
+        return True
+
+
+@dataclass(slots=True, frozen=True)
+class Edit:
+    """Put `replacement` in the place of `data[begin:end]`."""
+
+    begin: int
+    end: int
+    replacement: bytes
+
+
+def members_of(data: bytes) -> dict[str, Member]:
+    try:
+        values = OBJECT.decode(data)
+    except msgspec.ValidationError:
+        found = kind_of(data.lstrip()[:16])
+        raise BodyError(f"The body must be a JSON object, found {found}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BodyError(f"The body is not valid JSON: {error}.") from None
+    opening = OPENING.match(data)
+    assert opening is not None, "an object begins with a brace"
+    at = opening.end()
+    members: dict[str, Member] = {}
+    for key, raw in values.items():
+        if members:
+            comma = COMMA.match(data, at)
+            at = comma.end() if comma else len(data)
+        name = KEY.match(data, at)
+        value = memoryview(raw)
+        if name is None or not is_key(name.group(1), key) or not starts(data, value, name.end()):
+            raise duplicate(values, data, at)
+        members[key] = Member(at, name.end(), name.end() + len(value))
+        at = name.end() + len(value)
+    if CLOSING.fullmatch(data, at) is None:
+        raise duplicate(values, data, at)
+    return members
+
+
+def starts(data: bytes, value: memoryview, at: int) -> bool:
+    return data.startswith(value, at)
+
+
+def is_key(raw: bytes, key: str) -> bool:
+    return raw == key.encode() or (b"\\" in raw and STRING.decode(b'"' + raw + b'"') == key)
+
+
+def duplicate(values: dict[str, msgspec.Raw], data: bytes, at: int) -> BodyError:
+    """Which key stands twice, as well as can be told."""
+    found = KEY.search(data, at)
+    key = found.group(1).decode("utf-8", "replace") if found else "?"
+    return BodyError(f"The body has a key twice, near `{key}`. Send each key once.", key)
+
+
+def kind_of(raw: bytes) -> str:
+    """What a JSON value is, for a person."""
+    first = raw.lstrip()[:1]
+    if first == b'"':
+        return "a string"
+    if first == b"{":
+        return "an object"
+    if first == b"[":
+        return "an array"
+    if first in (b"t", b"f"):
+        return "a boolean"
+    return "null" if first == b"n" else "nothing" if not first else "a number"
+
+
+def replace(body: Body, key: str, value: bytes) -> Edit:
+    member = body.members[key]
+    return Edit(member.value_begin, member.end, value)
+
+
+def insert(body: Body, key: bytes, value: bytes) -> Edit:
+    """A new member in front of all others."""
+    opening = OPENING.match(body.data)
+    assert opening is not None, "an object begins with a brace"
+    comma = b"," if body.members else b""
+    at = opening.end()
+    return Edit(at, at, b'"' + key + b'":' + value + comma)
+
+
+def remove(body: Body, keys: Sequence[str]) -> list[Edit]:
+    """Take members out, each with one of the commas around it."""
+    order = list(body.members)
+    edits: list[Edit] = []
+    kept = False
+    for index, key in enumerate(order):
+        member = body.members[key]
+        if key not in keys:
+            kept = True
+            continue
+        begin, end = member.begin, member.end
+        if kept:
+            begin = body.members[order[index - 1]].end
+        elif index + 1 < len(order):
+            end = body.members[order[index + 1]].begin
+        edits.append(Edit(begin, end, b""))
+    return edits
+
+
+def apply(data: bytes, edits: list[Edit]) -> bytes:
+    """The body with its edits; the same object when there are none."""
+    if not edits:
+        return data
+    pieces: list[bytes] = []
+    at = 0
+    for edit in sorted(edits, key=lambda edit: (edit.begin, edit.end)):
+        pieces += (data[at : edit.begin], edit.replacement)
+        at = edit.end
+    pieces.append(data[at:])
+    return b"".join(pieces)
