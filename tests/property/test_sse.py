@@ -38,6 +38,34 @@ def events_of(pieces: list[bytes]) -> list[SseEvent | SseOverflow]:
     return [event for piece in pieces for event in reader.feed(piece)]
 
 
+def by_the_letter(stream: bytes) -> list[SseEvent | SseOverflow]:
+    """The standard's own words, byte by byte."""
+    events: list[SseEvent | SseOverflow] = []
+    name, data, line, previous = b"", b"", b"", 0
+    for byte in stream.removeprefix(b"\xef\xbb\xbf"):
+        if byte not in b"\r\n":
+            line += bytes([byte])
+        elif byte != ord("\n") or previous != ord("\r"):
+            field, value = line.split(b":", 1) if b":" in line else (line, b"")
+            value = value[1:] if value[:1] == b" " else value
+            if line == b"":
+                if data:
+                    events.append(SseEvent(name, data[:-1]))
+                name, data = b"", b""
+            elif field == b"data":
+                data += value + b"\n"
+            elif field == b"event":
+                name = value
+            line = b""
+        previous = byte
+    return events
+
+
+@given(streams)
+def test_a_stream_is_read_by_the_letter_of_the_standard(stream: bytes) -> None:
+    assert events_of([stream]) == by_the_letter(stream)
+
+
 @given(streams, st.data())
 def test_any_split_gives_the_same_events(stream: bytes, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=5).map(sorted))

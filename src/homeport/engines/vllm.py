@@ -1,7 +1,7 @@
 """vLLM, as of 0.32. Data-parallel ranks appear as the label `engine` of every sample."""
 
 from collections.abc import Sequence
-from math import isfinite
+from math import fsum, isfinite
 
 from msgspec import Struct
 
@@ -56,7 +56,7 @@ def _total(samples: Sequence[Sample]) -> int | None:
 def _mean_share(samples: Sequence[Sample]) -> float | None:
     """Ranks have caches of one size each, so the mean is the share of the whole."""
     values = [min(1.0, max(0.0, sample.value)) for sample in samples if isfinite(sample.value)]
-    return sum(values) / len(values) if values else None
+    return fsum(values) / len(values) if values else None
 
 
 def _kv_tokens(configs: Sequence[Sample]) -> Tokens | None:

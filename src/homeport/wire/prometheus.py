@@ -16,7 +16,7 @@ SAMPLE = re.compile(
     """,
     re.VERBOSE,
 )
-LABEL = re.compile(rb'[ \t]*([^\s=,"]+)[ \t]*=[ \t]*"((?:[^"\\]++|\\.)*+)"[ \t]*,?')
+LABEL = re.compile(rb'[ \t]*([^\s=,"]++)[ \t]*=[ \t]*"((?:[^"\\]++|\\.)*+)"[ \t]*,?')
 ESCAPED = re.compile(rb"\\(.)")
 
 
@@ -28,9 +28,11 @@ class Sample(Struct, frozen=True):
 
     def label(self, name: bytes) -> bytes | None:
         """The value of one label, None where the sample does not have it."""
-        for label in LABEL.finditer(self.labels):
+        here = 0
+        while (label := LABEL.match(self.labels, here)) is not None:
             if label[1] == name:
-                return ESCAPED.sub(_unescaped, label[2]) if b"\\" in label[2] else label[2]
+                return ESCAPED.sub(_unescaped, label[2])
+            here = label.end()
         return None
 
 

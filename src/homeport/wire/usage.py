@@ -45,7 +45,7 @@ class _Reported(Struct):
 
 class _Chunk(Struct):
     choices: list[msgspec.Raw]
-    usage: _Reported | None = None
+    usage: dict[str, msgspec.Raw] | None = None
 
 
 _reported = msgspec.json.Decoder(_Reported)

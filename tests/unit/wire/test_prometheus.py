@@ -53,3 +53,8 @@ def test_labels_are_read_one_by_one() -> None:
     assert sample.label(b"b") == b"1"
     assert sample.label(b"c") == b'q"\\\n'
     assert sample.label(b"d") is None
+
+
+def test_labels_that_are_not_labels_end_the_search() -> None:
+    assert Sample(b'a="1",!! b="2"', 1.0).label(b"b") is None
+    assert Sample(b"x" * 100_000, 1.0).label(b"x") is None

@@ -69,6 +69,7 @@ DONE = b"data: [DONE]\n\n"
         ONLY_USAGE,
         b'data: {"usage": {"prompt_tokens": 1}, "choices" : [ ] }\r\n\r\n',
         b'id: 7\ndata:{"choices":[],"usage":{}}\n\n',
+        b'data: {"choices":[],"usage":{"prompt_tokens":"many"}}\n\n',
         b'\ndata: {"choices":[],"usage":{"prompt_tokens":1}}\n\n',
     ],
 )
