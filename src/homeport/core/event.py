@@ -20,6 +20,7 @@ class Failure(StrEnum):
     CLOSED = "closed"  # ended before the answer was whole
     GARBAGE = "garbage"  # not HTTP
     STATUS = "status"  # answered 5xx
+    BUSY = "busy"  # answered that it cannot take this now: no mark against it
     FIRST_BYTE_TIMEOUT = "first_byte_timeout"
     STALLED = "stalled"  # no byte for too long in the middle of an answer
 

@@ -282,6 +282,8 @@ def refusal_of(failure: Failure) -> Refusal:
             return Refusal(Reason.ENGINE_TIMEOUT, "The engine stopped sending in the middle.")
         case Failure.GARBAGE:
             return Refusal(Reason.ENGINE_FAILED, "The engine's answer was not HTTP.")
+        case Failure.BUSY:
+            return Refusal(Reason.ENGINE_FAILED, "The engine cannot take this now.", None, 1)
         case Failure.STATUS | Failure.RESET | Failure.CLOSED | Failure.STALE:
             message = "The engine failed before its answer was whole."
             return Refusal(Reason.ENGINE_FAILED, message, None, 1)

@@ -284,7 +284,7 @@ class Router:
         self.index.trim(slot, int(self.fleet.kv_tokens[slot] * per_token))
 
     def blame(self, slot: Slot, failure: Failure) -> None:
-        if self.fleet.specs[slot] is not None:
+        if failure is not Failure.BUSY and self.fleet.specs[slot] is not None:
             self.health.failed(slot)
 
     # Capacity that frees is used in the same call.
