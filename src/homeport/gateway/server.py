@@ -1,7 +1,7 @@
 """The server side: bytes of client connections to whole requests, one at a time, under limits.
 
-A connection is idle, receiving, or answering. While an answer is on its way further requests wait in
-order (pipelining); reading goes on within a bound, so that a client that leaves is noticed.
+A connection is idle, receiving, or answering. While an answer is on its way further requests wait
+in order (pipelining); reading goes on within a bound, so that a client that leaves is noticed.
 """
 
 import asyncio
@@ -66,10 +66,13 @@ class ServerConnection(asyncio.Protocol):
         "backlog",
         "body_bytes",
         "handler",
+        "has_ended",
+        "has_written",
         "head_bytes",
         "headers",
         "is_complete",
         "is_http11",
+        "is_in_head",
         "limits",
         "loop",
         "parser",
@@ -82,8 +85,6 @@ class ServerConnection(asyncio.Protocol):
         "since",
         "target",
         "transport",
-        "has_ended",
-        "has_written",
     )
     transport: asyncio.Transport
 
@@ -103,6 +104,7 @@ class ServerConnection(asyncio.Protocol):
         self.has_ended = False
         self.has_written = False
         self.begin_message()
+        self.is_in_head = False
 
     def begin_message(self) -> None:
         self.target = b""
@@ -111,6 +113,7 @@ class ServerConnection(asyncio.Protocol):
         self.head_bytes = self.body_bytes = 0
         self.is_http11 = True
         self.is_complete = False
+        self.is_in_head = True
 
     # asyncio.Protocol
 
@@ -180,6 +183,7 @@ class ServerConnection(asyncio.Protocol):
             self.refusal = Refusal(Reason.HEADERS_TOO_LARGE, message)
 
     def on_headers_complete(self) -> None:
+        self.is_in_head = False
         self.is_http11 = self.parser.get_http_version() == "1.1"
         if self.refusal is None:
             self.refusal = fault_of(self.target, self.headers, self.is_http11)
@@ -233,7 +237,7 @@ class ServerConnection(asyncio.Protocol):
             )
         except httptools.HttpParserError as error:
             self.refusal = self.refusal or bad(f"This is not HTTP/1.1 as understood here: {error}.")
-        if self.refusal is None and not self.headers and not self.is_complete:
+        if self.is_in_head:
             # httptools keeps an unfinished header to itself; its size is only known from outside.
             self.count_head(len(data))
         if self.ready:
@@ -306,7 +310,9 @@ class ServerConnection(asyncio.Protocol):
         elif self.phase is Phase.IDLE and limits.idle_s is not None and waited > limits.idle_s:
             self.transport.close()
         elif (
-            self.phase is Phase.RECEIVING and limits.upload_s is not None and waited > limits.upload_s
+            self.phase is Phase.RECEIVING
+            and limits.upload_s is not None
+            and waited > limits.upload_s
         ):
             message = f"The request did not arrive within {limits.upload_s:.0f} s."
             self.refuse(Refusal(Reason.UPLOAD_TIMEOUT, message))
