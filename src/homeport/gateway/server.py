@@ -120,8 +120,8 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport = transport  # pyright: ignore[reportAttributeAccessIssue]
-        peer = transport.get_extra_info("peername")
-        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        peer: tuple[object, ...] | None = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if peer else ""
         self.since = self.loop.time()
         self.server.connections.add(self)
         if len(self.server.connections) > self.limits.connections:
@@ -309,11 +309,7 @@ class ServerConnection(asyncio.Protocol):
             self.transport.abort()
         elif self.phase is Phase.IDLE and limits.idle_s is not None and waited > limits.idle_s:
             self.transport.close()
-        elif (
-            self.phase is Phase.RECEIVING
-            and limits.upload_s is not None
-            and waited > limits.upload_s
-        ):
+        elif self.phase is Phase.RECEIVING and limits.upload_s and waited > limits.upload_s:
             message = f"The request did not arrive within {limits.upload_s:.0f} s."
             self.refuse(Refusal(Reason.UPLOAD_TIMEOUT, message))
 

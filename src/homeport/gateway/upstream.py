@@ -29,8 +29,8 @@ class Leg(Protocol):
     def head(self, status: int, headers: list[Pair]) -> None: ...
 
     def received(self, raw: bytes | None, pieces: list[bytes], is_whole: bool) -> None:
-        """One read: its payload, and `raw` when that is exactly whole chunks. `is_whole`: the
-        end.""" ...
+        """One read: its payload, and `raw` when that is whole chunks. `is_whole`: the end."""
+        ...
 
     def failed(self, failure: Failure) -> None:
         """There will be nothing more."""
@@ -90,7 +90,8 @@ class UpstreamConnection(asyncio.Protocol):
             self.transport.abort()  # an engine that speaks unasked
             return
         was_in_body, was_between = self.has_head, not self.chunks_open
-        self.pieces = pieces = []
+        pieces: list[bytes] = []
+        self.pieces = pieces
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
