@@ -51,7 +51,6 @@ class Handler:
         trusted: TrustedPeers,
         patience: Patience,
         secret: bytes,
-        started_at_s: int,
     ) -> None:
         self.driver = driver
         self.targets = targets
@@ -59,7 +58,6 @@ class Handler:
         self.trusted = trusted
         self.patience = patience
         self.secret = secret
-        self.started_at_s = started_at_s
         self.relays: set[Relay] = set()
         self.counters = Counters()
         self.id_prefix = os.urandom(6).hex()
@@ -160,8 +158,8 @@ class Handler:
             refusal = self.driver.router.unknown_model(ModelName(asked))
             self.refuse(incoming, connection, identity, refusal)
             return
-        rows = [model_row(model, self.started_at_s) for model in served]
-        whole = model_row(asked, self.started_at_s) if asked else {"object": "list", "data": rows}
+        rows = [model_row(model) for model in served]
+        whole = model_row(asked) if asked else {"object": "list", "data": rows}
         body = msgspec.json.encode(whole)
         head = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
         closing = b"" if incoming.keeps_alive else b"connection: close\r\n"
@@ -194,8 +192,8 @@ class Handler:
         self.driver.feed(RequestRefused(request_id, None, None, refusal))
 
 
-def model_row(model: str, created: int) -> dict[str, object]:
-    return {"id": model, "object": "model", "created": created, "owned_by": "homeport"}
+def model_row(model: str) -> dict[str, object]:
+    return {"id": model, "object": "model", "created": 0, "owned_by": "homeport"}
 
 
 def wrong_method(incoming: Incoming, expected: str) -> Refusal:
