@@ -50,6 +50,7 @@ class UpstreamConnection(asyncio.Protocol):
         "is_excess",
         "is_used",
         "is_whole",
+        "keeps_alive",
         "leg",
         "parser",
         "pieces",
@@ -71,6 +72,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.headers: list[Pair] = []
         self.head_bytes = 0
         self.has_head = self.is_whole = self.is_chunked = self.is_excess = False
+        self.keeps_alive = False
         self.chunks_open = 0
 
     def send(self, leg: Leg, head: bytes, body: bytes) -> None:
@@ -165,6 +167,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.has_head:
             self.is_whole = True
+            self.keeps_alive = self.parser.should_keep_alive()
             self.chunks_open = 0
 
     # Ends.
@@ -179,7 +182,7 @@ class UpstreamConnection(asyncio.Protocol):
         """The answer is whole: back to the pool, if the engine goes on with this connection."""
         self.leg = None
         self.is_used = True
-        if self.is_excess or not self.parser.should_keep_alive():
+        if self.is_excess or not self.keeps_alive:
             self.transport.abort()
         else:
             self.pool.put(self)
