@@ -94,6 +94,9 @@ class Policy(Protocol):
         """A cost in seconds for each of `situation.slots`."""
         ...
 
-    def scores(self, situation: Situation, index: int) -> dict[str, float]:
-        """What each term gave the endpoint at `situation.slots[index]`; they add up to its cost."""
+    def scores(self, situation: Situation, chosen: Sequence[int]) -> list[dict[str, float]]:
+        """What each term gave the endpoints at these places of `situation.slots`.
+
+        The terms of an endpoint add up to its cost.
+        """
         ...

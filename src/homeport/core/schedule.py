@@ -215,14 +215,13 @@ class Scheduler:
         if len(costs) > 1:
             ranked = sorted(range(len(costs)), key=costs.__getitem__)[: CONSIDERED_MAX + 1]
             order += [i for i in ranked if i != best][: CONSIDERED_MAX - 1]
+        specs, slots, hits = self.fleet.specs, view.slots, view.hits
         return tuple(
-            Considered(
-                endpoint=self.fleet.spec(view.slots[i]).id,
-                cost_s=costs[i],
-                cached_tokens=Tokens(view.hits[i]),
-                scores=policy.scores(view, i),
-            )
-            for i in order
+            [
+                Considered(spec.id, costs[i], Tokens(hits[i]), scores)
+                for i, scores in zip(order, policy.scores(view, order), strict=True)
+                if (spec := specs[slots[i]]) is not None
+            ]
         )
 
     def why_moved(self, session: Session, slot: Slot, candidates: int, tried: int) -> str | None:

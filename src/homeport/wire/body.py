@@ -8,16 +8,18 @@ an engine could read differently is refused.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 STRING = msgspec.json.Decoder(str)
 
-OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
-KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+SPACE = rb"[ \t\r\n]*"
+NAME = rb'"([^"\\]*(?:\\.[^"\\]*)*)"' + SPACE + rb":" + SPACE
+OPENING = re.compile(SPACE + rb"\{" + SPACE)
+KEY = re.compile(NAME)
+NEXT_KEY = re.compile(SPACE + rb"," + SPACE + NAME)
 CLOSING = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
 
 
@@ -30,8 +32,7 @@ class BodyError(Exception):
         self.param = param
 
 
-@dataclass(slots=True, frozen=True)
-class Member:
+class Member(Struct, frozen=True, gc=False):
     """`body[begin:end]` is `"key": value`; the value begins at `value_begin`."""
 
     begin: int
@@ -76,8 +77,7 @@ class Body:
         return True
 
 
-@dataclass(slots=True, frozen=True)
-class Edit:
+class Edit(Struct, frozen=True, gc=False):
     """Put `replacement` in the place of `data[begin:end]`."""
 
     begin: int
@@ -97,30 +97,26 @@ def members_of(data: bytes) -> dict[str, Member]:
     assert opening is not None, "an object begins with a brace"
     at = opening.end()
     members: dict[str, Member] = {}
+    find_key = KEY.match
     for key, raw in values.items():
-        if members:
-            comma = COMMA.match(data, at)
-            at = comma.end() if comma else len(data)
-        name = KEY.match(data, at)
+        name = find_key(data, at)
         value = memoryview(raw)
-        if name is None or not is_key(name.group(1), key) or not starts(data, value, name.end()):
-            raise duplicate(values, data, at)
-        members[key] = Member(at, name.end(), name.end() + len(value))
-        at = name.end() + len(value)
+        if name is None or not is_key(name[1], key) or not data.startswith(value, name.end()):
+            raise duplicate(data, at)
+        value_begin = name.end()
+        at = value_begin + len(value)
+        members[key] = Member(name.start(1) - 1, value_begin, at)
+        find_key = NEXT_KEY.match
     if CLOSING.fullmatch(data, at) is None:
-        raise duplicate(values, data, at)
+        raise duplicate(data, at)
     return members
-
-
-def starts(data: bytes, value: memoryview, at: int) -> bool:
-    return data.startswith(value, at)
 
 
 def is_key(raw: bytes, key: str) -> bool:
     return raw == key.encode() or (b"\\" in raw and STRING.decode(b'"' + raw + b'"') == key)
 
 
-def duplicate(values: dict[str, msgspec.Raw], data: bytes, at: int) -> BodyError:
+def duplicate(data: bytes, at: int) -> BodyError:
     """Which key stands twice, as well as can be told."""
     found = KEY.search(data, at)
     key = found.group(1).decode("utf-8", "replace") if found else "?"

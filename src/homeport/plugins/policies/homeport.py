@@ -15,6 +15,8 @@ rate for the whole fleet, so that wrong beliefs about one endpoint do little har
 the mean of both.
 """
 
+from collections.abc import Sequence
+
 from homeport.core.policy import Situation
 from homeport.core.rates import prefill_s
 
@@ -71,22 +73,27 @@ class Homeport:
             costs.append(cost + OVERCOMMIT_PRICE * typical_s * over if over > 0.0 else cost)
         return costs
 
-    def scores(self, situation: Situation, index: int) -> dict[str, float]:
+    def scores(self, situation: Situation, chosen: Sequence[int]) -> list[dict[str, float]]:
         prices = Prices(situation)
-        load, slot, total = situation.load, situation.slots[index], situation.prompt_tokens
-        fleet_rate = situation.fleet_rate
-        at_fleet = prefill_s(total - situation.hits[index], total, fleet_rate)
-        is_home = slot == situation.home
-        used = load.committed_tokens[slot] + total - (situation.own_tokens if is_home else 0)
-        away = 0.0 if is_home else prices.typical_s
-        capacity = load.kv_tokens[slot]
-        over = max(0.0, used / capacity - OVERCOMMIT_FROM)
-        return {
-            "wait": prices.queue * situation.waits[index],
-            "prefill": at_fleet * fleet_rate / (0.5 * (fleet_rate + load.prefill_rate[slot])),
-            "step": load.step_s[slot],
-            "recompute": prices.recompute * at_fleet,
-            "committed": away * (load.committed_tokens[slot] - prices.mean_committed) / capacity,
-            "crowding": away * (load.live_sessions[slot] - prices.mean_live) / prices.crowd,
-            "overcommit": OVERCOMMIT_PRICE * prices.typical_s * over,
-        }
+        return [terms(situation, prices, index) for index in chosen]
+
+
+def terms(situation: Situation, prices: Prices, index: int) -> dict[str, float]:
+    """The cost of one endpoint, term by term."""
+    load, slot, total = situation.load, situation.slots[index], situation.prompt_tokens
+    fleet_rate = situation.fleet_rate
+    at_fleet = prefill_s(total - situation.hits[index], total, fleet_rate)
+    is_home = slot == situation.home
+    used = load.committed_tokens[slot] + total - (situation.own_tokens if is_home else 0)
+    away = 0.0 if is_home else prices.typical_s
+    capacity = load.kv_tokens[slot]
+    over = max(0.0, used / capacity - OVERCOMMIT_FROM)
+    return {
+        "wait": prices.queue * situation.waits[index],
+        "prefill": at_fleet * fleet_rate / (0.5 * (fleet_rate + load.prefill_rate[slot])),
+        "step": load.step_s[slot],
+        "recompute": prices.recompute * at_fleet,
+        "committed": away * (load.committed_tokens[slot] - prices.mean_committed) / capacity,
+        "crowding": away * (load.live_sessions[slot] - prices.mean_live) / prices.crowd,
+        "overcommit": OVERCOMMIT_PRICE * prices.typical_s * over,
+    }

@@ -1,5 +1,7 @@
 """Fewest requests first, whatever they are."""
 
+from collections.abc import Sequence
+
 from homeport.core.policy import Situation
 
 
@@ -10,5 +12,6 @@ class LeastRequests:
         running = situation.load.running
         return [float(running[slot]) for slot in situation.slots]
 
-    def scores(self, situation: Situation, index: int) -> dict[str, float]:
-        return {"running": float(situation.load.running[situation.slots[index]])}
+    def scores(self, situation: Situation, chosen: Sequence[int]) -> list[dict[str, float]]:
+        running, slots = situation.load.running, situation.slots
+        return [{"running": float(running[slots[index]])} for index in chosen]

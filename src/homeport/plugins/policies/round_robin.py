@@ -1,5 +1,7 @@
 """Each in turn, whatever it does."""
 
+from collections.abc import Sequence
+
 from homeport.core.policy import Situation
 
 
@@ -10,5 +12,6 @@ class RoundRobin:
         count = len(situation.slots)
         return [float((index - situation.turn) % count) for index in range(count)]
 
-    def scores(self, situation: Situation, index: int) -> dict[str, float]:
-        return {"places_to_wait": float((index - situation.turn) % len(situation.slots))}
+    def scores(self, situation: Situation, chosen: Sequence[int]) -> list[dict[str, float]]:
+        count = len(situation.slots)
+        return [{"places_to_wait": float((index - situation.turn) % count)} for index in chosen]
