@@ -5,6 +5,8 @@ from typing import Protocol
 
 from homeport.core.endpoint import Slot
 
+Price = tuple[float, tuple[float, ...]]
+
 
 class Load(Protocol):
     """The fleet's books, read-only, in columns by slot."""
@@ -90,13 +92,11 @@ class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def costs(self, situation: Situation) -> list[float]:
-        """A cost in seconds for each of `situation.slots`."""
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """What a cost is made of, by name."""
         ...
 
-    def scores(self, situation: Situation, chosen: Sequence[int]) -> list[dict[str, float]]:
-        """What each term gave the endpoints at these places of `situation.slots`.
-
-        The terms of an endpoint add up to its cost.
-        """
+    def price(self, situation: Situation) -> list[Price]:
+        """For each of `situation.slots` its cost in seconds, and the terms that add up to it."""
         ...

@@ -15,7 +15,7 @@ from homeport.core.fleet import Fleet
 from homeport.core.health import Health
 from homeport.core.ids import BlockHash, Instant, Tokens
 from homeport.core.ledger import Ledger
-from homeport.core.policy import Policy
+from homeport.core.policy import Policy, Price
 from homeport.core.prefix import BLOCK_ENDS, PrefixIndex
 from homeport.core.rates import Rates
 from homeport.core.request import Request
@@ -106,8 +106,8 @@ class Scheduler:
         if not candidates:
             return Unplaced.FULL if "full" in dropped else Unplaced.NONE
         view, is_sure = self.view(request, session, candidates, turn, now)
-        costs = policy.costs(view)
-        best = cheapest(costs, dice)
+        prices = policy.price(view)
+        best = cheapest(prices, dice)
         slot = view.slots[best]
         decision = Decision(
             policy=policy.name,
@@ -115,7 +115,7 @@ class Scheduler:
             prompt_tokens=Tokens(view.prompt_tokens),
             predicted_cached_tokens=Tokens(view.hits[best]),
             predicted_wait_s=view.waits[best],
-            considered=self.considered(view, costs, best, policy),
+            considered=self.considered(view, prices, best, policy),
             dropped=dropped,
             session=session.id,
             home=None if session.home is None else self.fleet.spec(session.home).id,
@@ -187,8 +187,11 @@ class Scheduler:
         per_token: float,
     ) -> list[int]:
         """Tokens that each candidate is believed to hold, in the order of `slots`."""
+        depths = self.index.depths(request.prompt.blocks, candidates)
+        if not depths:
+            return [0] * len(slots)
         found: dict[Slot, int] = {}
-        for depth, mask in self.index.depths(request.prompt.blocks, candidates):
+        for depth, mask in depths:
             held = int(BLOCK_ENDS[depth - 1] / per_token)
             for slot in slots_of(mask):
                 found[slot] = self.rounded(slot, held, total)
@@ -209,17 +212,23 @@ class Scheduler:
         return bool(self.index.holders.get(last, 0) >> session.home & 1)
 
     def considered(
-        self, view: View, costs: list[float], best: int, policy: Policy
+        self, view: View, prices: list[Price], best: int, policy: Policy
     ) -> tuple[Considered, ...]:
-        order = [best]
-        if len(costs) > 1:
-            ranked = sorted(range(len(costs)), key=costs.__getitem__)[: CONSIDERED_MAX + 1]
-            order += [i for i in ranked if i != best][: CONSIDERED_MAX - 1]
-        specs, slots, hits = self.fleet.specs, view.slots, view.hits
+        """The winner, and the next best after it."""
+        order = range(len(prices))
+        ranked = sorted(order, key=prices.__getitem__)[:CONSIDERED_MAX]
+        if ranked[0] != best:
+            ranked = [best, *[i for i in ranked if i != best]][:CONSIDERED_MAX]
+        specs, slots, hits, names = self.fleet.specs, view.slots, view.hits, policy.terms
         return tuple(
             [
-                Considered(spec.id, costs[i], Tokens(hits[i]), scores)
-                for i, scores in zip(order, policy.scores(view, order), strict=True)
+                Considered(
+                    spec.id,
+                    prices[i][0],
+                    Tokens(hits[i]),
+                    dict(zip(names, prices[i][1], strict=True)),
+                )
+                for i in ranked
                 if (spec := specs[slots[i]]) is not None
             ]
         )
@@ -238,12 +247,12 @@ class Scheduler:
         return "cheaper" if candidates & bit else "gone"
 
 
-def cheapest(costs: list[float], dice: Dice) -> int:
-    """The index of the lowest cost; equal ones are settled by the dice, never by order."""
+def cheapest(prices: list[Price], dice: Dice) -> int:
+    """The place of the lowest cost; equal ones are settled by the dice, never by order."""
+    costs = [price[0] for price in prices]
     lowest = min(costs)
-    best = costs.index(lowest)
     ties = costs.count(lowest)
     if ties == 1:
-        return best
+        return costs.index(lowest)
     equal = [i for i, cost in enumerate(costs) if cost == lowest]
     return equal[dice.below(ties)]

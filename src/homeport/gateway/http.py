@@ -20,14 +20,12 @@ class Incoming(Struct, frozen=True):
 
     method: str
     target: bytes
+    path: str
+    """The target without its query."""
     headers: list[Pair]
     body: bytes
     is_http11: bool
     keeps_alive: bool
-
-    @property
-    def path(self) -> str:
-        return self.target.partition(b"?")[0].decode("latin-1")
 
     def header(self, name: bytes) -> bytes | None:
         for known, value in self.headers:

@@ -37,9 +37,6 @@ class Fetch:
         self.pieces: list[bytes] = []
         self.size = 0
 
-    def connected(self) -> None:
-        pass
-
     def head(self, status: int, headers: list[Pair]) -> None:
         self.status = status
 

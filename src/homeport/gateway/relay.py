@@ -156,9 +156,6 @@ class Relay:
         if self.upstream is not None:
             self.upstream.resume()
 
-    def connected(self) -> None:
-        self.on(Connected())
-
     def failed(self, failure: Failure) -> None:
         self.upstream = None
         self.on(UpstreamFailed(failure))
@@ -246,8 +243,6 @@ class Relay:
 
     def act(self, action: Action) -> None:
         match action:
-            case Forward():
-                self.forward()
             case Tell(event):
                 if isinstance(event, RequestArrived):
                     self.driver.ask(event.request.id, self)
@@ -257,6 +252,8 @@ class Relay:
                 self.driver.feed(event)
             case Open(endpoint, is_fresh):
                 self.open(self.targets[endpoint], is_fresh)
+            case Forward():
+                self.forward()
             case Abort():
                 self.abort()
             case Fail(refusal):
@@ -301,8 +298,8 @@ class Relay:
 
     def send(self, upstream: UpstreamConnection, head: bytes, body: bytes) -> None:
         self.upstream = upstream
-        upstream.send(self, head, body)
         self.on(Connected())
+        upstream.send(self, head, body)
 
     def abort(self) -> None:
         upstream, self.upstream = self.upstream, None

@@ -169,16 +169,18 @@ class ServerConnection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         self.target += url
-        self.count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
-        self.count_head(len(name) + len(value) + 4)
 
     def count_head(self, size: int) -> None:
+        """httptools keeps an unfinished header to itself; its size is only known from outside."""
         self.head_bytes += size
-        if self.head_bytes > self.limits.header_bytes and self.refusal is None:
-            limit = self.limits.header_bytes
+        limit = self.limits.header_bytes
+        if self.head_bytes <= limit or self.refusal is not None:
+            return
+        told = len(self.target) + sum([len(n) + len(v) + 4 for n, v in self.headers])
+        if self.is_in_head or told > limit:
             message = f"The headers are larger than {limit} bytes."
             self.refusal = Refusal(Reason.HEADERS_TOO_LARGE, message)
 
@@ -218,6 +220,7 @@ class ServerConnection(asyncio.Protocol):
             Incoming(
                 method=self.parser.get_method().decode("latin-1"),
                 target=self.target,
+                path=self.target.partition(b"?")[0].decode("latin-1"),
                 headers=self.headers,
                 body=self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces),
                 is_http11=self.is_http11,
@@ -229,6 +232,7 @@ class ServerConnection(asyncio.Protocol):
     # A request's way through.
 
     def parse(self, data: bytes) -> None:
+        was_in_head = self.phase is Phase.IDLE or self.is_in_head
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -237,8 +241,7 @@ class ServerConnection(asyncio.Protocol):
             )
         except httptools.HttpParserError as error:
             self.refusal = self.refusal or bad(f"This is not HTTP/1.1 as understood here: {error}.")
-        if self.is_in_head:
-            # httptools keeps an unfinished header to itself; its size is only known from outside.
+        if was_in_head or self.is_in_head:
             self.count_head(len(data))
         if self.ready:
             self.start_next()

@@ -24,8 +24,6 @@ HEAD_BYTES_MAX = 256 << 10
 class Leg(Protocol):
     """Who reads the answer."""
 
-    def connected(self) -> None: ...
-
     def head(self, status: int, headers: list[Pair]) -> None: ...
 
     def received(self, raw: bytes | None, pieces: list[bytes], is_whole: bool) -> None:

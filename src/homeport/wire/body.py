@@ -97,16 +97,23 @@ def members_of(data: bytes) -> dict[str, Member]:
     assert opening is not None, "an object begins with a brace"
     at = opening.end()
     members: dict[str, Member] = {}
-    find_key = KEY.match
+    comma, find_key = b"", KEY.match
     for key, raw in values.items():
-        name = find_key(data, at)
+        # Nearly all bodies are written without spaces and escapes around their keys.
+        begin = at + len(comma)
+        name = b'%b"%b":' % (comma, key.encode())
+        value_begin = at + len(name)
         value = memoryview(raw)
-        if name is None or not is_key(name[1], key) or not data.startswith(value, name.end()):
-            raise duplicate(data, at)
-        value_begin = name.end()
+        if not (data.startswith(name, at) and data.startswith(value, value_begin)):
+            found = find_key(data, at)
+            if found is None or not is_key(found[1], key):
+                raise duplicate(data, at)
+            begin, value_begin = found.start(1) - 1, found.end()
+            if not data.startswith(value, value_begin):
+                raise duplicate(data, at)
         at = value_begin + len(value)
-        members[key] = Member(name.start(1) - 1, value_begin, at)
-        find_key = NEXT_KEY.match
+        members[key] = Member(begin, value_begin, at)
+        comma, find_key = b",", NEXT_KEY.match
     if CLOSING.fullmatch(data, at) is None:
         raise duplicate(data, at)
     return members

@@ -12,18 +12,22 @@ from homeport.wire.body import Body, BodyError, Edit, apply, insert, kind_of, re
 
 Kind = Literal["chat", "completions"]
 
-RESERVED_FIELDS = (
-    "kv_transfer_params",
-    "bootstrap_host",
-    "bootstrap_port",
-    "bootstrap_room",
-    "request_id",
-    "rid",
-    "priority",
-    "data_parallel_rank",
-    "lora_path",
+RESERVED_FIELDS = frozenset(
+    (
+        "kv_transfer_params",
+        "bootstrap_host",
+        "bootstrap_port",
+        "bootstrap_room",
+        "request_id",
+        "rid",
+        "priority",
+        "data_parallel_rank",
+        "lora_path",
+    )
 )
 """Fields between router and engine. From a client they are removed: a wild one can kill one."""
+
+SESSION_FIELDS = ("session_id", "prompt_cache_key")
 
 STREAM_OPTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -56,10 +60,16 @@ def facts_of(kind: Kind, data: bytes, secret: bytes) -> Facts:
         model=model,
         prompt=chat_prompt(body, seed) if kind == "chat" else text_prompt(body, seed),
         is_stream=is_stream,
-        wants_usage=is_stream and asks_for_usage(body),
+        wants_usage=is_stream and "stream_options" in body.members and asks_for_usage(body),
         session=session_of(body),
-        reserved=tuple(field for field in RESERVED_FIELDS if field in body),
+        reserved=reserved_in(body),
     )
+
+
+def reserved_in(body: Body) -> tuple[str, ...]:
+    if RESERVED_FIELDS.isdisjoint(body.members):
+        return ()
+    return tuple(key for key in body.members if key in RESERVED_FIELDS)
 
 
 def chat_prompt(body: Body, seed: int) -> Prompt:
@@ -104,8 +114,8 @@ def stream_options(body: Body) -> dict[str, msgspec.Raw] | None:
 
 def session_of(body: Body) -> str | None:
     """The session key in a body, if it has one. A key of a wrong type is the engine's to judge."""
-    for key in ("session_id", "prompt_cache_key"):
-        raw = body.raw(key)
+    for key in SESSION_FIELDS:
+        raw = body.raw(key) if key in body.members else None
         if raw is not None and raw[:1] == b'"' and 2 < len(raw) <= 258:
             return raw[1:-1].decode("utf-8", "replace")
     return None

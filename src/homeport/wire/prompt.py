@@ -10,6 +10,7 @@ to the same bytes.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 import xxhash
@@ -37,6 +38,7 @@ TRANSPORT_MARKS = frozenset({"cache_control"})
 SYSTEM = (b"system", b"developer")
 
 
+@lru_cache(maxsize=1024)
 def seed_of(secret: bytes, model: str, salt: str = "") -> int:
     """Where a chain begins: caches are never shared between models, salts or fleets."""
     return xxhash.xxh3_64_intdigest(b"\x00".join((secret, model.encode(), salt.encode())))

@@ -1,17 +1,12 @@
 """Fewest requests first, whatever they are."""
 
-from collections.abc import Sequence
-
-from homeport.core.policy import Situation
+from homeport.core.policy import Price, Situation
 
 
 class LeastRequests:
     name = "least_requests"
+    terms = ("running",)
 
-    def costs(self, situation: Situation) -> list[float]:
+    def price(self, situation: Situation) -> list[Price]:
         running = situation.load.running
-        return [float(running[slot]) for slot in situation.slots]
-
-    def scores(self, situation: Situation, chosen: Sequence[int]) -> list[dict[str, float]]:
-        running, slots = situation.load.running, situation.slots
-        return [{"running": float(running[slots[index]])} for index in chosen]
+        return [(cost := float(running[slot]), (cost,)) for slot in situation.slots]

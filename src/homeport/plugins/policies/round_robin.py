@@ -1,17 +1,14 @@
 """Each in turn, whatever it does."""
 
-from collections.abc import Sequence
-
-from homeport.core.policy import Situation
+from homeport.core.policy import Price, Situation
 
 
 class RoundRobin:
     name = "round_robin"
+    terms = ("places_to_wait",)
 
-    def costs(self, situation: Situation) -> list[float]:
+    def price(self, situation: Situation) -> list[Price]:
         count = len(situation.slots)
-        return [float((index - situation.turn) % count) for index in range(count)]
-
-    def scores(self, situation: Situation, chosen: Sequence[int]) -> list[dict[str, float]]:
-        count = len(situation.slots)
-        return [{"places_to_wait": float((index - situation.turn) % count)} for index in chosen]
+        return [
+            (cost := float((index - situation.turn) % count), (cost,)) for index in range(count)
+        ]
