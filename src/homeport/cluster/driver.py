@@ -1,7 +1,8 @@
 """Feeds the router with events and carries out its commands.
 
-It owns the router, and all calls happen in one event loop, so a call to `handle` is atomic and nothing
-needs a lock. An event that a command gives rise to waits until the commands before it are carried out.
+It owns the router, and all calls happen in one event loop, so a call to `handle` is atomic and
+nothing needs a lock. An event that a command gives rise to waits until the commands before it are
+carried out.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from homeport.core.command import Command, Dispatch, Reject, WakeAt
+from homeport.core.command import Dispatch, Reject, WakeAt
 from homeport.core.event import Event, RequestArrived, TimerFired
 from homeport.core.ids import MICROS_PER_SECOND, Instant, RequestId
 from homeport.core.record import Record
@@ -55,11 +56,12 @@ class Driver:
 
     def feed(self, event: Event) -> None:
         """The event enters the router, now or after those that are being carried out."""
-        self.pending.append(event)
         if self.is_feeding:
+            self.pending.append(event)
             return
         self.is_feeding = True
         try:
+            self.step(event)
             while self.pending:
                 self.step(self.pending.popleft())
         finally:
@@ -77,12 +79,13 @@ class Driver:
         for observer in self.observers:
             observer.observe(record)
         for command in commands:
-            self.carry_out(command)
+            if isinstance(command, Dispatch):
+                self.askers[command.request_id].placed(command)
+            else:
+                self.carry_out(command)
 
-    def carry_out(self, command: Command) -> None:
+    def carry_out(self, command: Reject | WakeAt) -> None:
         match command:
-            case Dispatch(request_id):
-                self.askers[request_id].placed(command)
             case Reject(request_id):
                 self.askers.pop(request_id).refused(command)
             case WakeAt(at):

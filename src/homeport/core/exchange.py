@@ -55,10 +55,6 @@ class Refused(Struct, frozen=True):
     refusal: Refusal
 
 
-class Connected(Struct, frozen=True):
-    """The endpoint accepted the connection."""
-
-
 class FirstByte(Struct, frozen=True):
     """The first of an answer that may be sent on is here."""
 
@@ -86,20 +82,13 @@ class Watched(Struct, frozen=True):
     """A look at the clock: when the endpoint last sent something, and since when the client does
     not read (None: it reads)."""
 
+    is_connected: bool
     last_byte_at: Instant
     stalled_since: Instant | None
 
 
 ExchangeEvent = (
-    Arrived
-    | Placed
-    | Refused
-    | Connected
-    | FirstByte
-    | UpstreamFailed
-    | UpstreamEnded
-    | ClientLeft
-    | Watched
+    Arrived | Placed | Refused | FirstByte | UpstreamFailed | UpstreamEnded | ClientLeft | Watched
 )
 
 
@@ -162,7 +151,6 @@ class Exchange:
         "attempts",
         "endpoint",
         "has_stale",
-        "is_connected",
         "is_held",
         "opened_at",
         "patience",
@@ -178,7 +166,6 @@ class Exchange:
         self.endpoint: EndpointId | None = None
         self.arrived_at = Instant(0)
         self.opened_at = Instant(0)
-        self.is_connected = False
         self.is_held = False
         self.has_stale = False
 
@@ -191,9 +178,6 @@ class Exchange:
                 return [Tell(RequestArrived(self.request))]
             case Placed(endpoint):
                 return self.open(endpoint, now)
-            case Connected():
-                self.is_connected = True
-                return []
             case FirstByte():
                 self.state = State.STREAMING
                 return [Tell(FirstByteSent(self.request.id)), Forward()]
@@ -206,8 +190,8 @@ class Exchange:
                 return [Deliver() if self.is_held else Fail(refusal)]
             case ClientLeft():
                 return [Abort(), self.end(Outcome.CANCELLED)]
-            case Watched(last_byte_at, stalled_since):
-                return self.watched(last_byte_at, stalled_since, now)
+            case Watched():
+                return self.watched(event, now)
             case _:
                 assert_never(event)
 
@@ -215,7 +199,6 @@ class Exchange:
         self.state = State.OPENING
         self.endpoint = endpoint
         self.opened_at = now
-        self.is_connected = False
         self.has_stale = is_fresh
         return [Open(endpoint, is_fresh)]
 
@@ -238,21 +221,19 @@ class Exchange:
             return [Deliver(), self.end(Outcome.ENGINE_ERROR, failure=failure)]
         return [Abort(), Fail(refusal_of(failure)), self.end(Outcome.REFUSED, failure=failure)]
 
-    def watched(
-        self, last_byte_at: Instant, stalled_since: Instant | None, now: Instant
-    ) -> list[Action]:
-        patience = self.patience
+    def watched(self, look: Watched, now: Instant) -> list[Action]:
+        patience, stalled_since = self.patience, look.stalled_since
         if stalled_since is not None and now - stalled_since > patience.client_stall:
             return [Abort(), Drop(), self.end(Outcome.CANCELLED)]
         if patience.total is not None and now - self.arrived_at > patience.total:
             return self.out_of_time()
         if self.state is State.OPENING:
             waited = now - self.opened_at
-            if not self.is_connected and waited > patience.connect:
+            if not look.is_connected and waited > patience.connect:
                 return self.failed(Failure.CONNECT_TIMEOUT, False, now)
             if waited > patience.first_byte:
                 return self.failed(Failure.FIRST_BYTE_TIMEOUT, False, now)
-        is_silent = now - last_byte_at > patience.between_bytes
+        is_silent = now - look.last_byte_at > patience.between_bytes
         if self.state is State.STREAMING and stalled_since is None and is_silent:
             return self.failed(Failure.STALLED, False, now)
         return []

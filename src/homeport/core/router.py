@@ -119,7 +119,8 @@ class Router:
                 pass
             case _:
                 assert_never(event)
-        self.wake(commands)
+        if self.flow.queued or self.wake_at is not None:
+            self.wake(commands)
         return commands
 
     # A request's life, in order.

@@ -19,7 +19,6 @@ from homeport.core.exchange import (
     Arrived,
     Break,
     ClientLeft,
-    Connected,
     Deliver,
     Drop,
     Exchange,
@@ -113,16 +112,13 @@ class Relay:
         self.stalled_since: float | None = None
         self.is_forwarding = False
         self.hides_usage = False
-        self.begin_answer()
-
-    def begin_answer(self) -> None:
         self.kind = Kind.NOTHING
         self.status = 0
         self.headers: list[Pair] = []
         self.pieces: list[bytes] = []
         self.size = 0
         self.stream: EventStream | None = None
-        self.tail = Tail()
+        self.tail: Tail | None = None
         self.is_whole = False
 
     def start(self) -> None:
@@ -162,13 +158,14 @@ class Relay:
 
     def look_at_clock(self) -> None:
         stalled = self.stalled_since
-        self.on(Watched(instant(self.last_byte_at), None if stalled is None else instant(stalled)))
+        stalled_since = None if stalled is None else instant(stalled)
+        self.on(Watched(self.connecting is None, instant(self.last_byte_at), stalled_since))
 
     # What the engine sends.
 
     def head(self, status: int, headers: list[Pair]) -> None:
-        self.begin_answer()
         self.status, self.headers = status, headers
+        self.pieces, self.size, self.stream = [], 0, None
         self.last_byte_at = self.loop.time()
         endpoint = self.exchange.endpoint
         assert endpoint is not None, "an answer comes from an endpoint"
@@ -220,13 +217,15 @@ class Relay:
         if self.stream is not None:
             data = self.stream.pass_on(raw, pieces, is_whole)
         else:
-            self.tail.add(pieces)
             data = self.document_bytes(pieces, is_whole)
         if data:
             self.connection.write(data)
 
     def document_bytes(self, pieces: list[bytes], is_whole: bool) -> bytes:
-        payload = b"".join(pieces)
+        if self.tail is None:
+            self.tail = Tail()
+        self.tail.add(pieces)
+        payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self.has_length() or not self.incoming.is_http11:
             return payload
         return EventStream(False, True).frame(payload, is_whole)
@@ -234,6 +233,7 @@ class Relay:
     def whole(self) -> None:
         """All of the answer was sent on."""
         tail = self.stream.tail if self.stream is not None else self.tail
+        assert tail is not None, "what was sent on has a tail"
         is_fine = self.status < 400
         outcome = Outcome.ANSWERED if is_fine else Outcome.CLIENT_ERROR
         self.on(UpstreamEnded(outcome, find_usage(tail.bytes()) if is_fine else None))
@@ -298,7 +298,6 @@ class Relay:
 
     def send(self, upstream: UpstreamConnection, head: bytes, body: bytes) -> None:
         self.upstream = upstream
-        self.on(Connected())
         upstream.send(self, head, body)
 
     def abort(self) -> None:
@@ -316,7 +315,6 @@ class Relay:
         if self.stream is not None:
             data = self.stream.pass_on(None, pieces, self.is_whole)
         else:
-            self.tail.add(pieces)
             data = self.document_bytes(pieces, self.is_whole)
         self.connection.write(self.head_bytes(len(data) if self.is_whole else None) + data)
         self.call = None
