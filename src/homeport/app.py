@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 SWEEP_S = 0.5
 DRAIN_S = 30.0
+GC_THRESHOLDS = (20_000, 20, 50)
+"""Requests in flight are no garbage; they need not be looked at every few requests."""
 OPEN = TenantName("everyone")
 """Who calls where no tenants are configured."""
 
@@ -89,6 +91,7 @@ class Homeport:
         # What exists now lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
 
     async def sweep(self) -> None:
         """Looks at the clock for all that waits."""

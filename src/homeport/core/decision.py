@@ -14,13 +14,15 @@ class Considered(Struct, frozen=True):
     endpoint: EndpointId
     cost_s: float
     cached_tokens: Tokens
-    scores: dict[str, float]
+    scores: tuple[float, ...]
+    """In the order of the decision's `terms`; they add up to the cost."""
 
 
 class Decision(Struct, frozen=True):
     """Where a request goes. `dropped` counts the endpoints that each filter took out."""
 
     policy: str
+    terms: tuple[str, ...]
     winner: EndpointId
     prompt_tokens: Tokens
     predicted_cached_tokens: Tokens

@@ -111,11 +111,12 @@ class Scheduler:
         slot = view.slots[best]
         decision = Decision(
             policy=policy.name,
+            terms=policy.terms,
             winner=self.fleet.spec(slot).id,
             prompt_tokens=Tokens(view.prompt_tokens),
             predicted_cached_tokens=Tokens(view.hits[best]),
             predicted_wait_s=view.waits[best],
-            considered=self.considered(view, prices, best, policy),
+            considered=self.considered(view, prices, best),
             dropped=dropped,
             session=session.id,
             home=None if session.home is None else self.fleet.spec(session.home).id,
@@ -211,23 +212,16 @@ class Scheduler:
         last = blocks[session.blocks - 1]
         return bool(self.index.holders.get(last, 0) >> session.home & 1)
 
-    def considered(
-        self, view: View, prices: list[Price], best: int, policy: Policy
-    ) -> tuple[Considered, ...]:
+    def considered(self, view: View, prices: list[Price], best: int) -> tuple[Considered, ...]:
         """The winner, and the next best after it."""
         order = range(len(prices))
         ranked = sorted(order, key=prices.__getitem__)[:CONSIDERED_MAX]
         if ranked[0] != best:
             ranked = [best, *[i for i in ranked if i != best]][:CONSIDERED_MAX]
-        specs, slots, hits, names = self.fleet.specs, view.slots, view.hits, policy.terms
+        specs, slots, hits = self.fleet.specs, view.slots, view.hits
         return tuple(
             [
-                Considered(
-                    spec.id,
-                    prices[i][0],
-                    Tokens(hits[i]),
-                    dict(zip(names, prices[i][1], strict=True)),
-                )
+                Considered(spec.id, prices[i][0], Tokens(hits[i]), prices[i][1])
                 for i in ranked
                 if (spec := specs[slots[i]]) is not None
             ]
