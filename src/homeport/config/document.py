@@ -52,23 +52,21 @@ def violations(source: Source, schema: Schema) -> dict[Path, ConfigProblem]:
 
 def settled(value: Plain, schema: Schema, wrong: set[Path], path: Path = ()) -> Any:
     """The document with each value as its kind means it, and None where one is wrong."""
-
-    def part_settled(part: Plain, part_schema: Schema, part_path: Path) -> Any:
-        return None if part_path in wrong else settled(part, part_schema, wrong, part_path)
-
+    if path in wrong:
+        return None
     if "x-kind" in schema:
         return kind_read(value, schema)
     match value:
         case dict():
+            known = schema["properties"]
             return {
-                key: part_settled(part, schema["properties"][key], (*path, key))
+                key: settled(part, known[key], wrong, (*path, key))
                 for key, part in value.items()
-                if key in schema["properties"]
+                if key in known
             }
         case list():
-            return [
-                part_settled(part, schema["items"], (*path, at)) for at, part in enumerate(value)
-            ]
+            items = schema["items"]
+            return [settled(part, items, wrong, (*path, at)) for at, part in enumerate(value)]
         case _:
             return value
 
@@ -90,8 +88,10 @@ def _written_out(node: Schema, definitions: Schema) -> Schema:
         result["properties"] = {key: _written_out(parts[key], definitions) for key in parts}
     if "items" in node:
         result["items"] = _written_out(node["items"], definitions)
-    if isinstance(node.get("default"), str | bool | list):
+    if isinstance(node.get("default"), str | bool):
         result["default"] = node["default"]
+    if node.get("default") == ():
+        result["default"] = []
     return result
 
 
@@ -106,7 +106,7 @@ def _kind_written_out(node: Schema) -> Schema:
     default = node.get("default")
     if default is None:
         return result | ({"default": "none"} if "none" in words else {})
-    if kind.types == ("string",) and node["x-kind"] == "address":
+    if node["x-kind"] == "address":
         return result | {"default": f"{default['host']}:{default['port']}"}
     return result | {"default": kind.show(default) if isinstance(default, int) else default}
 
@@ -139,7 +139,7 @@ def _faults(error: ValidationError) -> Iterator[tuple[Path, str, str | None]]:
             known = list(schema["properties"])
             for key in value:
                 if key not in known:
-                    yield (*path, key), *_unknown_key(key, known, path)
+                    yield (*path, key), *_unknown_key(key, known)
         case "required":
             for key in expected:
                 if key not in value:
@@ -162,7 +162,7 @@ def _faults(error: ValidationError) -> Iterator[tuple[Path, str, str | None]]:
             raise AssertionError(f"the schema has no words for {error.validator}")
 
 
-def _unknown_key(key: str, known: list[str], path: Path) -> tuple[str, str]:
+def _unknown_key(key: str, known: list[str]) -> tuple[str, str]:
     if key in NOT_YET:
         return "is not in this version", "remove it"
     if key == "<<":

@@ -14,7 +14,10 @@ from homeport.config.source import TEXT_CHARS_MAX, read
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
     """The config in the file; raises ConfigError, also when the file cannot be read."""
-    return parse(_file_text(path), environ)
+    try:
+        return parse(_file_text(path), environ)
+    except ConfigError as error:
+        raise ConfigError(error.errors, str(path)) from None
 
 
 def parse(text: str, environ: Mapping[str, str]) -> Config:

@@ -21,13 +21,14 @@ class ConfigProblem(Struct, frozen=True):
 class ConfigError(Exception):
     """The file is at fault; carries every problem that was found."""
 
-    def __init__(self, errors: Iterable[ConfigProblem]) -> None:
+    def __init__(self, errors: Iterable[ConfigProblem], name: str = "config") -> None:
         self.errors = tuple(errors)
-        super().__init__(self.describe("config"))
+        self.name = name
+        super().__init__(self.describe())
 
-    def describe(self, name: str) -> str:
+    def describe(self) -> str:
         """A line for each problem, the way compilers write them: `name:12: key: message (hint)`."""
-        return "\n".join(_problem_line(name, problem) for problem in self.errors)
+        return "\n".join(_problem_line(self.name, problem) for problem in self.errors)
 
 
 def dotted(path: Path) -> str:

@@ -1,1 +1,2 @@
-"""Simulated engines: a pure model of an engine, HTTP servers around it, and agents that use them."""
+"""Simulated engines: a pure model of an engine, HTTP servers around it, and agents that use
+them."""

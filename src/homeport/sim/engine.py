@@ -1,14 +1,16 @@
-"""A model of an inference engine: continuous batching over paged memory, in time given by the caller.
+"""A model of an inference engine: continuous batching over paged memory, in time given by the
+caller.
 
-Theory of operation. The engine works in steps. When a step begins, `plan` decides what it computes:
-first the running sequences in order of arrival (one token for those that decode, the next chunk for
-those still in their prompt), then waiting ones as long as the token budget, the number of sequences
-and the blocks (for the whole prompt, though they are taken chunk by chunk) allow. When the blocks run out, the latest arrival among the running is preempted: it
-gives all back and will be computed anew, which is cheap as long as its blocks are not evicted.
-When the step ends, `settle` gives one token to each sequence whose known tokens are all computed.
+Theory of operation. The engine works in steps. When a step begins, `plan` decides what it
+computes: first the running sequences in order of arrival (one token for those that decode, the
+next chunk for those still in their prompt), then waiting ones as long as the token budget, the
+number of sequences and the blocks (for the whole prompt, though they are taken chunk by chunk)
+allow. When the blocks run out, the latest arrival among the running is preempted: it gives all
+back and will be computed anew, which is cheap as long as its blocks are not evicted. When the
+step ends, `settle` gives one token to each sequence whose known tokens are all computed.
 
-Blocks get their names when they are planned, not when they are done: a sequence admitted later in the
-same step may share them, as in the real thing, where each layer writes before it reads.
+Blocks get their names when they are planned, not when they are done: a sequence admitted later in
+the same step may share them, as in the real thing, where each layer writes before it reads.
 
 `stride_max` lets one step stand for several: while nothing but decoding goes on, nothing can change
 before the next sequence ends, so a replay in virtual time need not stop at each token. A submission

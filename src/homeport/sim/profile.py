@@ -101,8 +101,8 @@ PROFILES: dict[str, Profile] = {
             step_per_sequence_ms=0.1,
             step_per_million_context_ms=88,
         ),
-        # Estimate from data sheets. 2 x A100: 160 GB, 4 TB/s, 624 TFLOP/s dense bf16. A dense 32B in
-        # bf16 is 65 GB and 64 GFLOP a token; 64 layers x 8 KV heads x 128 are 256 KiB a token.
+        # Estimate from data sheets. 2 x A100: 160 GB, 4 TB/s, 624 TFLOP/s dense bf16. A dense 32B
+        # in bf16 is 65 GB and 64 GFLOP a token; 64 layers x 8 KV heads x 128 are 256 KiB a token.
         # 0.9 x 160 - 65 GB, less activations; prefill at 50 % of peak; reads at 75 %.
         Profile(
             name="a100-32b",
