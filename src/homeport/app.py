@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Mapping
 from ipaddress import ip_network
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from homeport.cluster.driver import Driver, Observer
@@ -16,12 +17,17 @@ from homeport.core.exchange import Patience
 from homeport.core.ids import EndpointId, TenantName, seconds
 from homeport.core.router import Router
 from homeport.engines import dialect
+from homeport.gateway.admin import Admin
 from homeport.gateway.auth import Tenants, TrustedPeers
 from homeport.gateway.handler import Handler
 from homeport.gateway.probe import Probe
 from homeport.gateway.relay import Target
 from homeport.gateway.server import Server, ServerLimits
 from homeport.gateway.upstream import Pool
+from homeport.observe.explain import Explainer, Explanation
+from homeport.observe.journal import Journal
+from homeport.observe.metrics import Gauges, Metrics
+from homeport.observe.snapshot import Snapshot, snapshot_of
 from homeport.plugins.registry import POLICIES
 
 log = logging.getLogger(__name__)
@@ -46,9 +52,17 @@ class Homeport:
     ) -> None:
         self.config = config
         self.loop = loop
-        self.observers: list[Observer] = []
+        self.journal = journal_of(config)
+        self.metrics = Metrics(
+            frozenset(engine.model for engine in config.engines),
+            frozenset([OPEN, *(tenant.name for tenant in config.tenants)]),
+        )
+        self.explainer = Explainer()
+        observers: list[Observer] = [self.metrics, self.explainer]
+        if self.journal is not None:
+            observers.append(self.journal)
         self.router = Router(POLICIES)
-        self.driver = Driver(self.router, loop, self.observers)
+        self.driver = Driver(self.router, loop, observers)
         self.targets = {engine.url: target_of(engine, environ, loop) for engine in config.engines}
         self.handler = Handler(
             driver=self.driver,
@@ -68,11 +82,23 @@ class Homeport:
             )
             for target in self.targets.values()
         ]
+        self.admin = Admin(
+            self,
+            loop,
+            config.admin.listen.host,
+            config.admin.listen.port,
+            environ.get(config.admin.token_env) or None,
+        )
         self.tasks: list[asyncio.Task[None]] = []
         self.port = 0
 
     async def start(self) -> None:
         """Look at the engines, then accept. Raises StartError."""
+        if self.journal is not None:
+            try:
+                self.journal.start()
+            except OSError as error:
+                raise StartError(f"cannot write the journal: {error}.") from None
         self.driver.feed(ConfigChanged(settings_of(self.config)))
         for engine in self.config.engines:
             self.driver.feed(EndpointJoined(spec_of(engine)))
@@ -86,6 +112,11 @@ class Homeport:
             self.port = await self.server.listen(listen.host, listen.port)
         except OSError as error:
             raise StartError(f"cannot listen on {listen}: {error.strerror or error}.") from None
+        try:
+            self.admin.start()
+        except OSError as error:
+            where = self.config.admin.listen
+            raise StartError(f"cannot listen on {where}: {error.strerror or error}.") from None
         self.tasks = [self.loop.create_task(probe.run()) for probe in self.probes]
         self.tasks.append(self.loop.create_task(self.sweep()))
         # What exists now lives as long as the process: the collector need not look at it again.
@@ -100,6 +131,8 @@ class Homeport:
             for relay in tuple(self.handler.relays):
                 relay.look_at_clock()
             self.server.look_at_clock()
+            if self.journal is not None:
+                self.journal.flush()
             for target in self.targets.values():
                 target.pool.close_old()
 
@@ -107,7 +140,7 @@ class Homeport:
         """Accept nobody new, let running answers finish within a bound, and end."""
         self.server.drain()
         deadline = self.loop.time() + DRAIN_S
-        while self.handler.relays and self.loop.time() < deadline:
+        while self.handler.relays and self.loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         if self.handler.relays:
             log.warning("%d answers were cut after %.0f s", len(self.handler.relays), DRAIN_S)
@@ -117,6 +150,27 @@ class Homeport:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         for target in self.targets.values():
             target.pool.close()
+        self.admin.stop()
+        if self.journal is not None:
+            self.journal.stop()
+
+    # What the admin server asks for (`gateway.admin.Source`).
+
+    def snapshot(self) -> Snapshot:
+        return snapshot_of(self.router, self.driver.now())
+
+    def explain(self, request_id: str) -> Explanation | None:
+        return self.explainer.explain(request_id)
+
+    def metrics_page(self) -> bytes:
+        lost = 0 if self.journal is None else self.journal.lost_records
+        gauges = Gauges(
+            snapshot=self.snapshot(),
+            stripped_fields=self.handler.counters.stripped_fields,
+            journal_lost_records=lost,
+            client_connections=len(self.server.connections),
+        )
+        return self.metrics.page(gauges)
 
 
 def target_of(
@@ -188,6 +242,11 @@ def tenants_of(config: Config) -> Tenants:
     by_key_hash = {key.sha256.lower(): t.name for t in config.tenants for key in t.keys}
     anonymous = next((t.name for t in config.tenants if t.anonymous), None)
     return Tenants(by_key_hash, anonymous if config.tenants else OPEN)
+
+
+def journal_of(config: Config) -> Journal | None:
+    journal = config.journal
+    return None if journal is None else Journal(Path(journal.path), journal.bytes)
 
 
 def secret_of(config: Config, environ: Mapping[str, str]) -> bytes:

@@ -31,5 +31,7 @@ class Decision(Struct, frozen=True):
     dropped: dict[str, int]
     session: str | None = None
     home: EndpointId | None = None
+    is_last_resort: bool = False
+    """Nobody who could take it seemed to work, so all were used."""
     moved: str | None = None
     """Why the session left its home; None when it stayed or had none."""

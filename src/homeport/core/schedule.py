@@ -118,6 +118,7 @@ class Scheduler:
             predicted_wait_s=view.waits[best],
             considered=self.considered(view, prices, best),
             dropped=dropped,
+            is_last_resort=not candidates & self.health.up,
             session=session.id,
             home=None if session.home is None else self.fleet.spec(session.home).id,
             moved=self.why_moved(session, slot, candidates, tried),

@@ -124,7 +124,7 @@ class Engine:
             self.begin(now * PICOS_PER_MICRO)
 
     def cancel(self, job_id: JobId, now: Instant) -> None:
-        """Slot and blocks are free at once. A job that is not here is no error: it may have ended."""
+        """Slot and blocks are free at once. A job that is not here may have ended: no error."""
         sequence = self.live.get(job_id)
         if sequence is None:
             return
@@ -194,7 +194,7 @@ class Engine:
             assert not sequence.held, f"{sequence.job.id} holds blocks while it waits"
 
     def catch_up(self, now: Instant) -> None:
-        """Something will change: end the stride's tokens that are over, keep the one in progress."""
+        """Something will change: end the stride's tokens that are over, keep the current one."""
         step = self.step
         if step is None or step.count == 1:
             return

@@ -1,7 +1,7 @@
 """An answer on its way: tokens in, events or one body out, shaped like vLLM's.
 
-The first token of a choice makes two events, one with the role alone. The last one carries the reason
-for the end. Then, where asked for, comes usage with no choices, and the mark of the end.
+The first token of a choice makes two events, one with the role alone. The last one carries the
+reason for the end. Then, where asked for, comes usage with no choices, and the mark of the end.
 """
 
 import msgspec
@@ -88,7 +88,10 @@ class Reply:
         last = self.said[index]
         if self.ask.is_chat:
             stop = b',"stop_reason":null' if finish is not None else b""
-            form = b'%b{"index":%d,"delta":%b,"logprobs":%b,"finish_reason":%b%b,"token_ids":%b}]%b}\n\n'
+            form = (
+                b'%b{"index":%d,"delta":%b,"logprobs":%b,"finish_reason":%b%b,'
+                b'"token_ids":%b}]%b}\n\n'
+            )
             return form % (
                 self.event_head,
                 index,

@@ -1,0 +1,212 @@
+"""Why a request went where it went: a fold over records, told request by request.
+
+Nothing is computed when a record passes: references to its events and commands are kept for the
+last requests, and the story is put together when somebody asks.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from homeport.core.command import Dispatch, Reject
+from homeport.core.decision import Decision
+from homeport.core.event import (
+    FirstByteSent,
+    LegEnded,
+    RequestArrived,
+    RequestEnded,
+    RequestRefused,
+)
+from homeport.core.ids import Instant, RequestId, seconds
+from homeport.core.record import Record
+from homeport.core.refusal import Refusal
+
+REQUESTS_MAX = 10_000
+
+Step = RequestArrived | RequestRefused | FirstByteSent | LegEnded | RequestEnded | Dispatch | Reject
+
+
+class Considered(Struct, frozen=True):
+    endpoint: str
+    dropped_by: str | None
+    scores: dict[str, float]
+    cost_s: float
+    cached_tokens: int
+
+
+class Told(Struct, frozen=True):
+    """A decision, with the terms of its costs by name."""
+
+    policy: str
+    winner: str
+    prompt_tokens: int
+    predicted_cached_tokens: int
+    predicted_wait_s: float
+    home: str | None
+    moved: str | None
+    dropped: dict[str, int]
+    considered: list[Considered]
+
+
+class Moment(Struct, frozen=True):
+    at_s: float
+    event: str
+
+
+class Explanation(Struct, frozen=True):
+    """All that is known of one request. Times are seconds since it arrived."""
+
+    request_id: str
+    tenant: str | None
+    band: str | None
+    model: str | None
+    session: str | None
+    outcome: str
+    refusal: Refusal | None
+    queued_s: float
+    waited_for: str | None
+    decision: Told | None
+    attempts: list[Told]
+    reported_cached_tokens: int | None
+    output_tokens: int | None
+    timeline: list[Moment]
+
+
+class Explainer:
+    """Remembers the last requests (`cluster.driver.Observer`)."""
+
+    def __init__(self, requests_max: int = REQUESTS_MAX) -> None:
+        self.requests_max = requests_max
+        self.steps: OrderedDict[RequestId, list[tuple[Instant, Step]]] = OrderedDict()
+
+    def observe(self, record: Record) -> None:
+        event = record.event
+        if isinstance(event, RequestArrived):
+            self.begin(event.request.id, record.at, event)
+        elif isinstance(event, RequestRefused):
+            self.begin(event.request_id, record.at, event)
+        elif isinstance(event, FirstByteSent | LegEnded | RequestEnded):
+            self.add(event.request_id, record.at, event)
+        for command in record.commands:
+            if isinstance(command, Dispatch | Reject):
+                self.add(command.request_id, record.at, command)
+
+    def begin(self, request_id: RequestId, at: Instant, step: Step) -> None:
+        self.steps[request_id] = [(at, step)]
+        if len(self.steps) > self.requests_max:
+            self.steps.popitem(last=False)
+
+    def add(self, request_id: RequestId, at: Instant, step: Step) -> None:
+        steps = self.steps.get(request_id)
+        if steps is not None:
+            steps.append((at, step))
+
+    def explain(self, request_id: str) -> Explanation | None:
+        """The story of a request; None when it is not among the last ones."""
+        steps = self.steps.get(RequestId(request_id))
+        return None if steps is None else story(request_id, steps)
+
+
+def explain_from(records: Iterable[Record], request_id: str) -> Explanation | None:
+    """The story of one request of a journal."""
+    explainer = Explainer()
+    for record in records:
+        explainer.observe(record)
+        if request_id not in explainer.steps and len(explainer.steps) >= REQUESTS_MAX // 2:
+            explainer.steps.clear()
+    return explainer.explain(request_id)
+
+
+def story(request_id: str, steps: list[tuple[Instant, Step]]) -> Explanation:
+    begin = steps[0][0]
+    request = next((s.request for _, s in steps if isinstance(s, RequestArrived)), None)
+    refused = next((s for _, s in steps if isinstance(s, RequestRefused)), None)
+    reject = next((s for _, s in steps if isinstance(s, Reject)), None)
+    ended = next((s for _, s in steps if isinstance(s, RequestEnded)), None)
+    decisions = [(at, s.decision) for at, s in steps if isinstance(s, Dispatch)]
+    attempts = [told(decision) for _, decision in decisions]
+    usage = None if ended is None else ended.usage
+    refusal = refused.refusal if refused is not None else None if reject is None else reject.refusal
+    queued_s = queued_for(steps)
+    tenant = request.tenant if request is not None else refused.tenant if refused else None
+    return Explanation(
+        request_id=request_id,
+        tenant=tenant,
+        band=None,
+        model=request.model if request is not None else refused.model if refused else None,
+        session=decisions[-1][1].session if decisions else None,
+        outcome=outcome_of(ended, refusal, bool(decisions)),
+        refusal=refusal,
+        queued_s=queued_s,
+        waited_for=waited_for(queued_s, request.model if request is not None else None),
+        decision=attempts[-1] if attempts else None,
+        attempts=attempts,
+        reported_cached_tokens=None if usage is None else usage.cached_tokens,
+        output_tokens=None if usage is None else usage.output_tokens,
+        timeline=[Moment(seconds(at - begin), sentence(step)) for at, step in steps],
+    )
+
+
+def outcome_of(ended: RequestEnded | None, refusal: Refusal | None, is_placed: bool) -> str:
+    if ended is not None:
+        return ended.outcome.value
+    if refusal is not None:
+        return "refused"
+    return "running" if is_placed else "queued"
+
+
+def queued_for(steps: list[tuple[Instant, Step]]) -> float:
+    """Seconds between being ready for a place and getting one, or giving up; all waits added."""
+    total, since = 0, None
+    for at, step in steps:
+        if isinstance(step, RequestArrived | LegEnded):
+            since = at
+        elif since is not None:
+            total, since = total + (at - since), None
+    return seconds(total)
+
+
+def waited_for(queued_s: float, model: str | None) -> str | None:
+    if queued_s <= 0.0:
+        return None
+    return f"every endpoint of {model} that could take it held as many requests as it may"
+
+
+def told(decision: Decision) -> Told:
+    return Told(
+        policy=decision.policy,
+        winner=decision.winner,
+        prompt_tokens=decision.prompt_tokens,
+        predicted_cached_tokens=decision.predicted_cached_tokens,
+        predicted_wait_s=decision.predicted_wait_s,
+        home=decision.home,
+        moved=decision.moved,
+        dropped=decision.dropped,
+        considered=[
+            Considered(
+                endpoint=c.endpoint,
+                dropped_by=None,
+                scores=dict(zip(decision.terms, c.scores, strict=True)),
+                cost_s=c.cost_s,
+                cached_tokens=c.cached_tokens,
+            )
+            for c in decision.considered
+        ],
+    )
+
+
+def sentence(step: Step) -> str:
+    match step:
+        case RequestArrived(request):
+            return f"arrived, {request.prompt.text_bytes} bytes of prompt"
+        case RequestRefused(refusal=refusal) | Reject(refusal=refusal):
+            return f"refused: {refusal.reason} ({refusal.message})"
+        case Dispatch(endpoint=endpoint):
+            return f"dispatched to {endpoint}"
+        case FirstByteSent():
+            return "first byte"
+        case LegEnded(failure=failure):
+            return f"failed before the first byte: {failure}; placed again"
+        case RequestEnded(outcome=outcome, failure=failure):
+            return f"ended: {outcome}" + (f" ({failure})" if failure is not None else "")
