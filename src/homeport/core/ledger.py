@@ -7,12 +7,21 @@ our own requests is kept apart, as the work of others.
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from homeport.core.endpoint import Slot
 from homeport.core.ids import MICROS_PER_SECOND, Instant, RequestId
 from homeport.core.rates import prefill_s
 
 PREFILL_DONE_SHARE_MAX = 0.95
 """A running prefill that overstays its time still counts for the rest of this share."""
+
+
+class Prior(Struct, frozen=True):
+    """The turn before, answered at the same endpoint: what the hit surely rests on."""
+
+    prompt_tokens: int
+    output_tokens: int
 
 
 @dataclass(slots=True)
@@ -24,8 +33,7 @@ class Charge:
     hit_tokens: int
     prefill_us: int
     dispatched_at: Instant
-    is_sure: bool = False
-    """The hit rests on a turn that was answered there, not on one still being computed."""
+    prior: Prior | None = None
     prefill_began_at: Instant | None = None
     first_byte_at: Instant | None = None
 

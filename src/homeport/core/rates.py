@@ -18,6 +18,9 @@ STEP_PRIOR_S = 0.02
 SAMPLE_TOKENS_MIN = 256
 """Prefills of fewer new tokens say more of the network than of the engine."""
 TRUST_SHARE = 0.1
+TRUST_TOKENS = 1_024.0
+"""A prediction of so many tokens counts in full; smaller ones are mostly rounding."""
+KEPT_SHARE = 0.2
 BYTES_PER_TOKEN_PRIOR = 4.0
 
 
@@ -46,7 +49,7 @@ class ModelRates:
         self.typical_tokens += max(0.01, share) * (prompt_tokens - self.typical_tokens)
 
     def learn_kept(self, share: float) -> None:
-        self.kept_share += 0.1 * (min(1.0, max(0.0, share)) - self.kept_share)
+        self.kept_share += KEPT_SHARE * (min(1.0, max(0.0, share)) - self.kept_share)
 
 
 @dataclass(slots=True)
@@ -95,7 +98,8 @@ class Rates:
         self.reported_tokens[slot] += reported
         if is_sure and predicted > 0:
             seen = min(1.0, reported / predicted)
-            self.trust[slot] += TRUST_SHARE * (seen - self.trust[slot])
+            weight = TRUST_SHARE * min(1.0, predicted / TRUST_TOKENS)
+            self.trust[slot] += weight * (seen - self.trust[slot])
 
     def state(self) -> tuple[object, ...]:
         models = [

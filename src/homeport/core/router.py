@@ -45,6 +45,9 @@ from homeport.core.request import Request, Usage
 from homeport.core.schedule import Placement, Scheduler, Unplaced
 from homeport.core.session import Session, Sessions
 
+LOST_TOKENS_MIN = 512
+"""A context of fewer tokens may be missing for smaller reasons than a lost cache."""
+
 GENERATED = 0xA5A5_5A5A_C3C3_3C3C
 """Turns a prompt's last hash into the name of what was generated after it."""
 
@@ -173,7 +176,7 @@ class Router:
                 hit_tokens=placed.hit_tokens,
                 prefill_us=prefill_micros(new, placed.prompt_tokens, rate),
                 dispatched_at=now,
-                is_sure=placed.is_sure,
+                prior=placed.prior,
             ),
         )
         self.fleet.set_running(slot, self.ledger.running[slot])
@@ -256,15 +259,26 @@ class Router:
             self.rates.learn_step(slot, usage.output_tokens, now - charge.first_byte_at)
         reported = usage.cached_tokens
         if reported is not None:
-            self.rates.learn_cached(slot, charge.hit_tokens, reported, charge.is_sure)
-            if charge.is_sure and reported == 0 and charge.hit_tokens > 0:
-                # It had answered the turn before and holds nothing of it: it has lost its cache.
-                self.index.clear(slot)
-                self.index.learn(slot, request.prompt.blocks)
+            self.learn_cached(live, charge, reported)
         if session.home == slot:
             self.sessions.answered(session, usage.prompt_tokens, usage.output_tokens)
             output_bytes = int(usage.output_tokens * model.bytes_per_token)
             self.learn_generated(session, slot, request, output_bytes)
+
+    def learn_cached(self, live: Live, charge: Charge, reported: int) -> None:
+        """Was the prediction right? Only a turn that was answered there is sure enough to judge."""
+        slot, prior, blocks = charge.slot, charge.prior, live.request.prompt.blocks
+        self.rates.learn_cached(slot, charge.hit_tokens, reported, prior is not None)
+        if prior is None:
+            return
+        if reported == 0 and prior.prompt_tokens >= LOST_TOKENS_MIN:
+            # It answered the turn before and holds nothing of it: it has lost its cache.
+            self.index.clear(slot)
+            self.index.learn(slot, blocks)
+        elif prior.output_tokens > 0:
+            # Engines tell whole blocks: on the average half a block more is there.
+            kept = reported + self.fleet.block_tokens[slot] / 2 - prior.prompt_tokens
+            self.rates.models[live.request.model].learn_kept(kept / prior.output_tokens)
 
     def learn_generated(
         self, session: Session, slot: Slot, request: Request, output_bytes: int

@@ -14,12 +14,15 @@ from homeport.core.endpoint import Slot, slots_of
 from homeport.core.fleet import Fleet
 from homeport.core.health import Health
 from homeport.core.ids import BlockHash, Instant, Tokens
-from homeport.core.ledger import Ledger
+from homeport.core.ledger import Ledger, Prior
 from homeport.core.policy import Policy, Price
 from homeport.core.prefix import BLOCK_ENDS, PrefixIndex
 from homeport.core.rates import Rates
 from homeport.core.request import Request
 from homeport.core.session import Session, Sessions
+
+TRUST_ENOUGH = 0.9
+"""Shadows that come true so far are taken at their word; the rest is rounding."""
 
 
 class Unplaced(Enum):
@@ -35,7 +38,7 @@ class Placement(Struct, frozen=True):
     slot: Slot
     prompt_tokens: int
     hit_tokens: int
-    is_sure: bool
+    prior: Prior | None
     decision: Decision
 
 
@@ -105,7 +108,7 @@ class Scheduler:
         candidates, dropped = self.filter(request, tried)
         if not candidates:
             return Unplaced.FULL if "full" in dropped else Unplaced.NONE
-        view, is_sure = self.view(request, session, candidates, turn, now)
+        view, prior = self.view(request, session, candidates, turn, now)
         prices = policy.price(view)
         best = cheapest(prices, dice)
         slot = view.slots[best]
@@ -124,7 +127,11 @@ class Scheduler:
             moved=self.why_moved(session, slot, candidates, tried),
         )
         return Placement(
-            slot, view.prompt_tokens, view.hits[best], is_sure and slot == session.home, decision
+            slot,
+            view.prompt_tokens,
+            view.hits[best],
+            prior if slot == session.home else None,
+            decision,
         )
 
     def filter(self, request: Request, tried: int) -> tuple[int, dict[str, int]]:
@@ -149,8 +156,8 @@ class Scheduler:
 
     def view(
         self, request: Request, session: Session, candidates: int, turn: int, now: Instant
-    ) -> tuple[View, bool]:
-        """What the policy sees, and whether the hit at home is sure."""
+    ) -> tuple[View, Prior | None]:
+        """What the policy sees, and the turn before when its context is surely at home."""
         model = self.rates.models[request.model]
         prompt = request.prompt
         is_next = session.home is not None and session.is_extended_by(prompt)
@@ -160,13 +167,11 @@ class Scheduler:
         total = known_tokens + int((prompt.text_bytes - known_bytes) / per_token)
         slots = slots_of(candidates)
         hits = self.hits(request, candidates, slots, total, per_token)
-        is_sure = False
-        if is_next and session.home in slots:
-            at = slots.index(session.home)
-            is_sure = self.is_warm(session, candidates, prompt.blocks)
-            if is_sure:
-                kept = known_tokens + int(session.output_tokens * model.kept_share)
-                hits[at] = max(hits[at], self.rounded(session.home, kept, total))
+        prior = None
+        if is_next and session.home in slots and self.is_warm(session, prompt.blocks):
+            prior = Prior(known_tokens, session.output_tokens)
+            kept = known_tokens + int(session.output_tokens * model.kept_share)
+            hits[slots.index(session.home)] = self.rounded(session.home, kept, total)
         return View(
             slots=slots,
             hits=hits,
@@ -178,7 +183,7 @@ class Scheduler:
             fleet_rate=model.prefill_rate,
             turn=turn,
             load=self.books,
-        ), is_sure
+        ), prior
 
     def hits(
         self,
@@ -202,9 +207,11 @@ class Scheduler:
     def rounded(self, slot: Slot, held: int, total: int) -> int:
         """Whole blocks of the engine, never the whole prompt, at the trust its shadow earned."""
         block = self.fleet.block_tokens[slot]
-        return int(min(held, total - 1) // block * block * self.rates.trust[slot])
+        trust = self.rates.trust[slot]
+        whole = min(held, total - 1) // block * block
+        return whole if trust > TRUST_ENOUGH else int(whole * trust)
 
-    def is_warm(self, session: Session, candidates: int, blocks: tuple[BlockHash, ...]) -> bool:
+    def is_warm(self, session: Session, blocks: tuple[BlockHash, ...]) -> bool:
         """The home answered the last turn and its shadow still holds all of that prompt."""
         if not session.is_answered or session.home is None:
             return False
