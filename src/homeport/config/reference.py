@@ -8,7 +8,7 @@ from homeport.config.kind import kind_expected
 
 _HEAD = """# Config reference
 
-Made from the schema by `make docs`; `homeport check --schema` prints the schema itself, for editors.
+Made from the schema by `make docs`; `homeport check --schema` prints the schema itself.
 `engines[]` is each entry of the list `engines`. What is left out has its default.
 """
 

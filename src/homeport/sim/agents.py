@@ -104,6 +104,7 @@ class Agent:
     async def work(self, task: Task) -> None:
         messages = [Message("system", task.system)]
         held = self.shared.get(task.system, 0)
+        self.shared.setdefault(task.system, len(task.system) // 4)
         for turn in task.turns:
             messages.append(Message("user", turn.text))
             answered = await self.call(messages, turn.answer_tokens, held)
@@ -112,7 +113,6 @@ class Agent:
             messages.append(Message("assistant", answered.text))
             if answered.usage is not None:
                 held = answered.usage.prompt_tokens + answered.usage.completion_tokens
-                self.shared.setdefault(task.system, len(task.system) // 4)
             await asyncio.sleep(turn.tool_s)
 
     async def call(self, messages: list[Message], tokens: int, held: int) -> Answered | None:

@@ -1,7 +1,7 @@
 """What agents ask: tasks of many calls, each call the whole conversation again and a little more.
 
-Pure. An agent has a kind, which fixes its system prompt and tools, and a task of its own. After each
-answer comes a tool's result; the time between is the tool's. All follows from the seed.
+Pure. An agent has a kind, which fixes its system prompt, and a task of its own. After each answer
+comes a tool's result; the time between is the tool's. All follows from the seed.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ TOOL_S_MIN = 0.05
 TOOL_S_MAX = 0.6
 ANSWER_TOKENS_MIN = 16
 ANSWER_TOKENS_MAX = 96
-KINDS = 3
+KINDS = 4
 
 WORDS = (
     *("read", "the", "file", "of", "error", "value", "returns", "test", "line", "expected"),
