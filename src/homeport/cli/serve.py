@@ -38,7 +38,8 @@ async def run(config: Config) -> int:
     except StartError as error:
         print(f"homeport: {error}", file=sys.stderr)
         return CANNOT_START
-    print(f"homeport: listening on http://{config.gateway.listen.host}:{homeport.port}", flush=True)
+    print(f"homeport: listening on http://{config.gateway.listen.host}:{homeport.port}")
+    print(f"homeport: admin on http://{config.admin.listen.host}:{homeport.admin.port}", flush=True)
     await stopping.wait()
     await homeport.stop()
     return 0

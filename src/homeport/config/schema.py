@@ -81,10 +81,8 @@ class Gateway(Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
     trusted_peers: tuple[
-        Annotated[str, _is("peer", "Who may set tenant and routing headers.")], ...
-    ] = ()
-    pass_through: tuple[
-        Annotated[str, _is("url_path", "Further paths to hand to an engine.")], ...
+        Annotated[str, _is("peer", "Who may set routing headers and see who answered.")],
+        ...,
     ] = ()
 
 
@@ -183,16 +181,15 @@ class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
 
     hold: Annotated[
         Micros | Literal["auto"],
-        _is("duration", "After its last turn; `auto` learns it.", "auto", least=1),
+        _is("duration", "After its last turn; `auto` is five minutes.", "auto", least=1),
     ] = "auto"
 
 
 class Journal(Struct, frozen=True, forbid_unknown_fields=True):
     """Every event and command, on disk."""
 
-    path: Annotated[str, _is("text", "The file to append to.")]
-    keep: Annotated[Micros, _is("duration", "How long records are kept.", least=1)] = _s(86_400)
-    bytes: Annotated[Bytes, _is("size", "What they take at most.", least=1)] = Bytes(2 * GIB)
+    path: Annotated[str, _is("text", "The file; the one of the run before becomes `.old`.")]
+    bytes: Annotated[Bytes, _is("size", "Size at which it ends.", least=1)] = Bytes(2 * GIB)
     secret_env: Annotated[
         str | None, _is("variable", "Variable with the secret that seeds the hashes of prompts.")
     ] = None
@@ -218,7 +215,18 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
 
 NOT_YET = frozenset(
     (
-        *("admission", "backoff", "band", "bands", "cors", "discovery", "fleet", "group"),
+        *(
+            "admission",
+            "keep",
+            "pass_through",
+            "backoff",
+            "band",
+            "bands",
+            "cors",
+            "discovery",
+            "fleet",
+            "group",
+        ),
         *("isolate_cache", "kv_events", "limits", "models", "prices", "prompts", "responses"),
         *("revision", "role", "router", "session_hash", "sglang", "standby", "tls", "weight"),
         *("weighted", "workers"),

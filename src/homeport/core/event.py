@@ -106,6 +106,8 @@ class RequestEnded(Struct, frozen=True, tag=True):
     outcome: Outcome
     usage: Usage | None = None
     failure: Failure | None = None
+    refusal: Refusal | None = None
+    """What the client was told, where the exchange itself refused or broke off."""
 
 
 class TimerFired(Struct, frozen=True, tag=True):

@@ -205,11 +205,8 @@ class Exchange:
     def failed(self, failure: Failure, is_held: bool, now: Instant) -> list[Action]:
         """Before the first byte another endpoint may answer; after it nobody else can."""
         if self.state is State.STREAMING:
-            return [
-                Abort(),
-                Break(refusal_of(failure)),
-                self.end(Outcome.BROKEN, failure=failure),
-            ]
+            refusal = refusal_of(failure)
+            return [Abort(), Break(refusal), self.end(Outcome.BROKEN, None, failure, refusal)]
         if failure is Failure.STALE and not self.has_stale and self.endpoint is not None:
             return self.open(self.endpoint, now, is_fresh=True)
         self.attempts += 1
@@ -219,7 +216,8 @@ class Exchange:
             return [Abort(), Tell(LegEnded(self.request.id, failure))]
         if is_held:
             return [Deliver(), self.end(Outcome.ENGINE_ERROR, failure=failure)]
-        return [Abort(), Fail(refusal_of(failure)), self.end(Outcome.REFUSED, failure=failure)]
+        refusal = refusal_of(failure)
+        return [Abort(), Fail(refusal), self.end(Outcome.REFUSED, None, failure, refusal)]
 
     def watched(self, look: Watched, now: Instant) -> list[Action]:
         patience, stalled_since = self.patience, look.stalled_since
@@ -242,14 +240,18 @@ class Exchange:
         """The whole answer took longer than the config allows; that is no endpoint's fault."""
         refusal = Refusal(Reason.ENGINE_TIMEOUT, "The answer took longer than is allowed here.")
         if self.state is State.STREAMING:
-            return [Abort(), Break(refusal), self.end(Outcome.BROKEN)]
-        return [Abort(), Fail(refusal), self.end(Outcome.REFUSED)]
+            return [Abort(), Break(refusal), self.end(Outcome.BROKEN, refusal=refusal)]
+        return [Abort(), Fail(refusal), self.end(Outcome.REFUSED, refusal=refusal)]
 
     def end(
-        self, outcome: Outcome, usage: Usage | None = None, failure: Failure | None = None
+        self,
+        outcome: Outcome,
+        usage: Usage | None = None,
+        failure: Failure | None = None,
+        refusal: Refusal | None = None,
     ) -> Tell:
         self.state = State.ENDED
-        return Tell(RequestEnded(self.request.id, outcome, usage, failure))
+        return Tell(RequestEnded(self.request.id, outcome, usage, failure, refusal))
 
 
 def refusal_of(failure: Failure) -> Refusal:

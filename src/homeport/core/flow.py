@@ -49,6 +49,11 @@ class Flow:
         queue = self.queues.get(model)
         return next(iter(queue.values())) if queue else None
 
+    def waiting(self, model: ModelName) -> list[Waiting]:
+        """All who wait for a model, in their order."""
+        queue = self.queues.get(model)
+        return list(queue.values()) if queue else []
+
     def remove(self, model: ModelName, request_id: RequestId) -> bool:
         """Take it out, wherever it stands. False when it was not waiting."""
         queue = self.queues.get(model)

@@ -134,10 +134,12 @@ class Router:
             commands.append(Reject(request.id, self.unknown_model(request.model)))
             return
         live = Live(request, self.sessions.of(request, now))
-        # First come, first served: nobody overtakes those who wait for the same model.
-        is_first = self.flow.head(request.model) is None
-        placed = self.place(live, now) if is_first else Unplaced.FULL
-        self.place_or_wait(live, placed, now, commands)
+        if self.flow.head(request.model) is None:
+            self.place_or_wait(live, self.place(live, now), now, commands)
+        else:
+            # First come, first served: it may only overtake those who cannot go where it can.
+            self.place_or_wait(live, Unplaced.FULL, now, commands)
+            self.drain(request.model, now, commands)
 
     def place_or_wait(
         self, live: Live, placed: Placement | Unplaced, now: Instant, commands: list[Command]
@@ -204,6 +206,8 @@ class Router:
         live = self.live[request_id]
         charge = self.ledger.first_byte(request_id, now)
         self.health.served(charge.slot)
+        if not live.request.stream:
+            return  # a document comes when it is whole: that tells nothing of its prefill
         began = charge.prefill_began_at
         self.rates.learn_prefill(
             charge.slot,
@@ -255,7 +259,7 @@ class Router:
             return
         model = self.rates.models[request.model]
         model.learn_text(request.prompt.text_bytes, usage.prompt_tokens)
-        if charge.first_byte_at is not None:
+        if charge.first_byte_at is not None and request.stream:
             self.rates.learn_step(slot, usage.output_tokens, now - charge.first_byte_at)
         reported = usage.cached_tokens
         if reported is not None:
@@ -305,12 +309,14 @@ class Router:
     # Capacity that frees is used in the same call.
 
     def drain(self, model: ModelName, now: Instant, commands: list[Command]) -> None:
-        while (waiting := self.flow.head(model)) is not None:
+        for waiting in self.flow.waiting(model):
             live = self.live[waiting.request_id]
             match self.place(live, now):
                 case Placement() as placed:
                     self.flow.remove(model, waiting.request_id)
                     commands.append(self.dispatch(live, placed, now))
+                case Unplaced.FULL if live.tried:
+                    pass  # what is free has failed it; the next one may go there
                 case Unplaced.FULL:
                     return
                 case Unplaced.NONE:

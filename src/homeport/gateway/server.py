@@ -19,6 +19,7 @@ from homeport.wire.status import error_body, refusal_head
 
 PIPELINED_BYTES_MAX = 64 << 10
 LINGER_S = 2.0
+ALIVE_S = 0.05
 
 
 class ServerLimits(Struct, frozen=True):
@@ -141,9 +142,15 @@ class ServerConnection(asyncio.Protocol):
         self.has_ended = True
         if self.phase is not Phase.ANSWERING:
             return False
-        if not self.has_written:
-            self.transport.write(CONTINUE)
+        self.ask_if_alive()
+        self.loop.call_later(ALIVE_S, self.ask_if_alive)
         return True
+
+    def ask_if_alive(self) -> None:
+        """To one that is gone the first write brings a reset, the second one meets it."""
+        is_waiting = self.phase is Phase.ANSWERING and not self.has_written
+        if is_waiting and self.is_http11 and not self.transport.is_closing():
+            self.transport.write(CONTINUE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
@@ -196,7 +203,7 @@ class ServerConnection(asyncio.Protocol):
                 self.refusal = self.refusal or Refusal(
                     Reason.UPGRADE, "Only HTTP/1.1 is spoken here; do not ask for an upgrade."
                 )
-            elif name == b"expect" and value.lower() == b"100-continue" and self.refusal is None:
+            elif name == b"expect" and self.is_http11 and self.refusal is None:
                 self.transport.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
@@ -250,7 +257,10 @@ class ServerConnection(asyncio.Protocol):
 
     def start_next(self) -> None:
         """Hand over the oldest whole request, or go on reading."""
-        if self.ready:
+        if self.ready and self.server.is_draining:
+            message = "This gateway is shutting down; another one may answer."
+            self.refuse(Refusal(Reason.SHUTTING_DOWN, message, retry_after_s=1))
+        elif self.ready:
             self.phase = Phase.ANSWERING
             self.has_written = False
             self.handler.handle(self.ready.popleft(), self)
@@ -308,6 +318,8 @@ class ServerConnection(asyncio.Protocol):
     def look_at_clock(self, now: float) -> None:
         waited = now - self.since
         limits = self.limits
+        if self.has_ended:
+            self.ask_if_alive()
         if self.phase is Phase.LINGERING and waited > LINGER_S:
             self.transport.abort()
         elif self.phase is Phase.IDLE and limits.idle_s is not None and waited > limits.idle_s:
@@ -348,7 +360,7 @@ class Server:
         if self.listener is not None:
             self.listener.close()
         for connection in tuple(self.connections):
-            if connection.phase in (Phase.IDLE, Phase.RECEIVING):
+            if connection.phase is Phase.IDLE:
                 connection.transport.close()
 
     def abort(self) -> None:

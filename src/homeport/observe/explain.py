@@ -127,7 +127,7 @@ def story(request_id: str, steps: list[tuple[Instant, Step]]) -> Explanation:
     decisions = [(at, s.decision) for at, s in steps if isinstance(s, Dispatch)]
     attempts = [told(decision) for _, decision in decisions]
     usage = None if ended is None else ended.usage
-    refusal = refused.refusal if refused is not None else None if reject is None else reject.refusal
+    refusal = next((s.refusal for s in (refused, reject, ended) if s and s.refusal), None)
     queued_s = queued_for(steps)
     tenant = request.tenant if request is not None else refused.tenant if refused else None
     return Explanation(

@@ -144,6 +144,8 @@ class Metrics:
         live = self.live.pop(event.request_id)
         self.request_s.add((at - live.arrived_at) / MICROS_PER_SECOND)
         self.count(live.request.model, live.request.tenant, event.outcome.value)
+        if event.refusal is not None:
+            self.refusals[event.refusal.reason.value] += 1
         if event.usage is not None:
             self.tokens["prompt"] += event.usage.prompt_tokens
             self.tokens["output"] += event.usage.output_tokens

@@ -1,5 +1,7 @@
 """The engine against cases worked out by hand."""
 
+import msgspec
+
 from homeport.core.ids import Instant
 from homeport.sim.engine import Engine
 from homeport.sim.job import Finish, Job, JobId, Output
@@ -97,7 +99,7 @@ def test_long_prompts_are_cut_and_mixed_with_decode() -> None:
     engine.submit(job("a", 10, 3), Instant(0))
     engine.submit(job("b", 120, 1), Instant(5_000))
     seen = [(at, output.job_id) for at, output in drain(engine)]
-    # a: 10 ms. Then 99 of b's tokens with one of a's: 99 + 11 ms. Then the 21 that are left: 21 + 11.
+    # a: 10 ms. Then 99 of b's tokens with one of a's: 99 + 11 ms. Then the 21 left: 21 + 11.
     assert seen == [(10_000, "a"), (120_000, "a"), (152_000, "a"), (152_000, "b")]
 
 
@@ -134,14 +136,14 @@ def test_the_latest_arrival_is_preempted_and_computed_anew() -> None:
     engine = Engine(ROUND)
     engine.submit(job("a", 79, 30), Instant(0))
     engine.submit(job("b", 69, 30), Instant(1))
-    ends = {o.job_id: at for at, o in drain(engine) if o.finish}
+    ends = {str(o.job_id): at for at, o in drain(engine) if o.finish}
     assert engine.stats().preemptions == 1
     assert ends["a"] < ends["b"]
     assert engine.stats().output_tokens == 60
 
 
 def test_one_more_than_max_running_waits() -> None:
-    engine = Engine(Profile(**{**_fields(ROUND), "max_running": 1}))
+    engine = Engine(msgspec.structs.replace(ROUND, max_running=1))
     engine.submit(job("a", 10, 2), Instant(0))
     engine.submit(job("b", 10, 1), Instant(1))
     assert engine.stats().waiting == 1
@@ -202,7 +204,3 @@ def test_a_stride_ends_at_the_same_instant_as_its_tokens_one_by_one() -> None:
     assert [(at, o.job_id) for at, o in fast if o.finish] == [
         (at, o.job_id) for at, o in slow if o.finish
     ]
-
-
-def _fields(profile: Profile) -> dict[str, object]:
-    return {name: getattr(profile, name) for name in profile.__struct_fields__}

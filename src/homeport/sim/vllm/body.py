@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from homeport.sim import text
 from homeport.sim.vllm.error import DialectError
@@ -23,7 +23,7 @@ class Part(Struct):
 
     type: str
     text: str | None = None
-    image_url: Raw | None = None
+    image_url: object = None
 
 
 class Function(Struct):
@@ -68,7 +68,7 @@ class ChatBody(Struct):
     top_p: float | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    tools: Raw | None = None
+    tools: object = None
     tool_choice: str | NamedTool | None = None
     ignore_eos: bool | None = None
     continue_final_message: bool = False
@@ -101,7 +101,7 @@ class TokenizeBody(Struct):
     model: str | None = None
     prompt: str | None = None
     messages: list[Message] | None = None
-    tools: Raw | None = None
+    tools: object = None
 
 
 class DetokenizeBody(Struct):
@@ -119,7 +119,7 @@ def decoded(kind: type[Body], raw: bytes) -> Body:
         raise DialectError(f"The request body is not valid JSON: {error}") from error
 
 
-def chat_prompt(messages: list[Message], tools: Raw | None) -> bytes:
+def chat_prompt(messages: list[Message], tools: object) -> bytes:
     """The conversation as the model reads it: system and tools first. Not open for an answer."""
     if not messages:
         raise DialectError("messages is empty: expected at least one", param="messages")
@@ -151,20 +151,23 @@ def content_text(message: Message) -> bytes:
 def part_text(part: Part) -> bytes:
     if part.text is not None:
         return part.text.encode()
-    return bytes(part.image_url) if part.image_url is not None else b""
+    return msgspec.json.encode(part.image_url) if part.image_url is not None else b""
 
 
-def tools_text(tools: Raw | None) -> bytes:
+def tools_text(tools: object) -> bytes:
     """The same tools read the same, however their JSON was laid out."""
     if tools is None:
         return b""
-    return b"\n# Tools\n" + msgspec.json.encode(msgspec.json.decode(tools))
+    return b"\n# Tools\n" + msgspec.json.encode(tools)
 
 
-def tool_names(tools: Raw | None) -> list[str]:
+def tool_names(tools: object) -> list[str]:
     if tools is None:
         return []
-    return [tool.function.name for tool in decoded(list[Tool], bytes(tools))]
+    try:
+        return [tool.function.name for tool in msgspec.convert(tools, list[Tool])]
+    except msgspec.ValidationError as error:
+        raise DialectError(f"{error} (in tools)", param="tools") from error
 
 
 def completion_prompts(body: CompletionBody) -> list[bytes]:
