@@ -102,19 +102,14 @@ class Ledger:
 
     def waits_s(self, slots: tuple[Slot, ...], now: Instant) -> list[float]:
         """Seconds of prefill before a new request, less what the running one has done."""
-        waits: list[float] = []
-        for slot in slots:
-            ahead = self.prefill_us[slot]
-            if ahead:
-                for head in self.prefilling[slot].values():
-                    began = head.prefill_began_at
-                    done = now - began if began is not None else 0
-                    done_max = head.prefill_us * PREFILL_DONE_SHARE_MAX
-                    waits.append((ahead - min(done, done_max)) / MICROS_PER_SECOND)
-                    break
-            else:
-                waits.append(0.0)
-        return waits
+        ahead = self.prefill_us
+        return [self.wait_s(slot, now) if ahead[slot] else 0.0 for slot in slots]
+
+    def wait_s(self, slot: Slot, now: Instant) -> float:
+        head = next(iter(self.prefilling[slot].values()))
+        done = 0 if head.prefill_began_at is None else now - head.prefill_began_at
+        done_max = head.prefill_us * PREFILL_DONE_SHARE_MAX
+        return (self.prefill_us[slot] - min(done, done_max)) / MICROS_PER_SECOND
 
     def sampled(self, slot: Slot, running: int) -> None:
         """The engine says that it holds so many: what is not ours is somebody else's."""

@@ -5,6 +5,7 @@ none.
 """
 
 from enum import Enum
+from heapq import nsmallest
 
 from msgspec import Struct
 
@@ -198,10 +199,12 @@ class Scheduler:
         if not depths:
             return [0] * len(slots)
         found: dict[Slot, int] = {}
+        blocks, trust = self.fleet.block_tokens, self.rates.trust
         for depth, mask in depths:
-            held = int(BLOCK_ENDS[depth - 1] / per_token)
+            held = min(int(BLOCK_ENDS[depth - 1] / per_token), total - 1)
             for slot in slots_of(mask):
-                found[slot] = self.rounded(slot, held, total)
+                whole = held // blocks[slot] * blocks[slot]
+                found[slot] = whole if trust[slot] > TRUST_ENOUGH else int(whole * trust[slot])
         return [found.get(slot, 0) for slot in slots]
 
     def rounded(self, slot: Slot, held: int, total: int) -> int:
@@ -222,8 +225,8 @@ class Scheduler:
 
     def considered(self, view: View, prices: list[Price], best: int) -> tuple[Considered, ...]:
         """The winner, and the next best after it."""
-        order = range(len(prices))
-        ranked = sorted(order, key=prices.__getitem__)[:CONSIDERED_MAX]
+        costs = [price[0] for price in prices]
+        ranked = nsmallest(CONSIDERED_MAX, range(len(costs)), key=costs.__getitem__)
         if ranked[0] != best:
             ranked = [best, *[i for i in ranked if i != best]][:CONSIDERED_MAX]
         specs, slots, hits = self.fleet.specs, view.slots, view.hits

@@ -16,7 +16,7 @@ the mean of both.
 """
 
 from homeport.core.policy import Price, Situation
-from homeport.core.rates import prefill_s
+from homeport.core.rates import ATTENTION_TOKENS, prefill_s
 
 QUEUE_SHARE_HOME = 0.5
 RECOMPUTE_PRICE_HOME = 32.0
@@ -40,10 +40,14 @@ class Homeport:
         mean_committed = sum([committed[slot] for slot in slots]) / len(slots)
         mean_live = sum([live[slot] for slot in slots]) / len(slots)
         away_live = typical_s / (mean_live + 1.0)
+        # prefill_s(miss, total, fleet_rate), with all that is the same for all taken out
+        linear = (1.0 + total / ATTENTION_TOKENS) / fleet_rate
+        square = 0.5 / (ATTENTION_TOKENS * fleet_rate)
         prices: list[Price] = []
         for slot, hit, waited in zip(slots, situation.hits, situation.waits, strict=True):
-            at_fleet = prefill_s(total - hit, total, fleet_rate)
-            own = at_fleet * fleet_rate / (0.5 * (fleet_rate + rate[slot]))
+            miss = total - hit
+            at_fleet = miss * (linear - miss * square)
+            own = at_fleet * (fleet_rate + fleet_rate) / (fleet_rate + rate[slot])
             wait, recompute = queue * waited, recompute_price * at_fleet
             room = capacity[slot]
             if slot == home:
