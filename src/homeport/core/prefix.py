@@ -16,7 +16,7 @@ A shadow is bounded by the bytes of text that the engine's cache can hold. What 
 room too: it is entered under a name that no prompt has, until the next turn brings it as text.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 
 from homeport.core.endpoint import Slot
@@ -76,38 +76,48 @@ class PrefixIndex:
 
         Candidates that hold nothing of it are in no pair.
         """
-        get = self.holders.get
         found: list[tuple[int, int]] = []
         held = candidates
-        depth = 0
-        for block in blocks:
-            mask = get(block, 0) & held
-            if mask != held:
+        last: int | None = -1
+        for depth, mask in enumerate(map(self.holders.get, blocks)):
+            if mask == last:
+                continue
+            last = mask
+            still = held & mask if mask is not None else 0
+            if still != held:
                 if depth:
-                    found.append((depth, held ^ mask))
-                if not mask:
+                    found.append((depth, held ^ still))
+                if not still:
                     return found
-                held = mask
-            depth += 1
-        if depth:
-            found.append((depth, held))
+                held = still
+        if blocks:
+            found.append((len(blocks), held))
         return found
 
     def learn(self, slot: Slot, blocks: Sequence[BlockHash]) -> None:
         """This prompt was sent there: its blocks are there now, and the newest."""
         shadow, holders, bit = self.shadows[slot], self.holders, 1 << slot
-        touch = shadow.move_to_end
+        known = self.known(shadow, blocks)
         new_bytes = 0
-        for index in range(len(blocks) - 1, -1, -1):
-            block = blocks[index]
-            if block in shadow:
-                touch(block)
-            else:
-                size = BLOCK_BYTES[index]
-                shadow[block] = size
-                new_bytes += size
-                holders[block] = holders.get(block, 0) | bit
+        for index in range(len(blocks) - 1, known - 1, -1):
+            block, size = blocks[index], BLOCK_BYTES[index]
+            shadow[block] = size
+            new_bytes += size
+            holders[block] = holders.get(block, 0) | bit
         self.held_bytes[slot] += new_bytes
+        # A loop in C: this is done for each block of each request.
+        deque(map(shadow.move_to_end, reversed(blocks[:known])), maxlen=0)
+
+    def known(self, shadow: OrderedDict[BlockHash, int], blocks: Sequence[BlockHash]) -> int:
+        """How many of the blocks are in the shadow: all up to some depth, none from there on."""
+        low, high = 0, len(blocks)
+        while low < high:
+            middle = (low + high) // 2
+            if blocks[middle] in shadow:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def learn_generated(self, slot: Slot, name: BlockHash, size: int) -> None:
         """So many bytes of answer are there; `name` is the caller's, to take them out again."""
