@@ -68,7 +68,7 @@ class UpstreamFailed(Struct, frozen=True):
 
 
 class UpstreamEnded(Struct, frozen=True):
-    """The whole answer was sent on."""
+    """The whole answer is here, and sent on or about to be."""
 
     outcome: Outcome
     usage: Usage | None
@@ -182,7 +182,10 @@ class Exchange:
                 self.state = State.STREAMING
                 return [Tell(FirstByteSent(self.request.id)), Forward()]
             case UpstreamEnded(outcome, usage):
-                return [self.end(outcome, usage)]
+                # A document may be whole before any of it was sent on.
+                is_unsent = self.state is State.OPENING
+                end = self.end(outcome, usage)
+                return [Forward(), end] if is_unsent else [end]
             case UpstreamFailed(failure, is_held):
                 return self.failed(failure, is_held, now)
             case Refused(refusal):

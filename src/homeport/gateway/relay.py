@@ -29,6 +29,7 @@ from homeport.core.exchange import (
     Open,
     Placed,
     Refused,
+    State,
     Tell,
     UpstreamEnded,
     UpstreamFailed,
@@ -188,19 +189,24 @@ class Relay:
             self.keep_error(pieces, is_whole)
         else:
             self.keep(pieces, is_whole)
-        if is_whole and self.is_forwarding:
-            self.whole()
+        if is_whole and self.is_forwarding and self.exchange.state is State.STREAMING:
+            tail = self.stream.tail if self.stream is not None else self.tail
+            assert tail is not None, "what was sent on has a tail"
+            self.whole(tail.bytes())
 
     def keep(self, pieces: list[bytes], is_whole: bool) -> None:
-        """Nothing has gone out yet: is this the first byte of an answer?"""
+        """Nothing has gone out yet: is this the first byte of an answer, or all of it?"""
         self.pieces += pieces
         self.size += sum(map(len, pieces))
         if self.kind is Kind.STREAM:
             # A comment is no answer: engines send them to keep connections alive.
-            is_first = bool(pieces) and not pieces[0].startswith(b":")
+            is_first = is_whole or (bool(pieces) and not pieces[0].startswith(b":"))
+        elif is_whole:
+            self.whole(b"".join(self.pieces))
+            return
         else:
             is_first = self.size > BUFFERED_BYTES_MAX
-        if is_first or is_whole:
+        if is_first:
             self.on(FirstByte())
 
     def keep_error(self, pieces: list[bytes], is_whole: bool) -> None:
@@ -230,13 +236,11 @@ class Relay:
             return payload
         return EventStream(False, True).frame(payload, is_whole)
 
-    def whole(self) -> None:
-        """All of the answer was sent on."""
-        tail = self.stream.tail if self.stream is not None else self.tail
-        assert tail is not None, "what was sent on has a tail"
+    def whole(self, tail: bytes) -> None:
+        """All of the answer is here."""
         is_fine = self.status < 400
         outcome = Outcome.ANSWERED if is_fine else Outcome.CLIENT_ERROR
-        self.on(UpstreamEnded(outcome, find_usage(tail.bytes()) if is_fine else None))
+        self.on(UpstreamEnded(outcome, find_usage(tail) if is_fine else None))
         self.finish()
 
     # Actions.
