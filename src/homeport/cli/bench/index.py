@@ -1,7 +1,7 @@
 """`homeport bench index`: from the body of a next turn to an index that has learnt it."""
 
 import time
-from collections.abc import Callable
+from statistics import median
 from typing import Annotated
 
 import msgspec
@@ -10,27 +10,40 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from homeport.core.ids import BlockHash
 from homeport.core.prefix import PrefixIndex
-from homeport.wire.openai import facts_of
+from homeport.wire.body import Body
+from homeport.wire.openai import chat_prompt
+from homeport.wire.prompt import seed_of
 
 ENDPOINTS = 64
-SECRET = b"bench"
+EVERYONE = (1 << ENDPOINTS) - 1
+MESSAGE_BYTES = 4_000
+SEED = seed_of(b"bench", "bench")
 WORDS = "the agent reads a file and returns the value of its second line\n"
 
 
 class Row(Struct, frozen=True):
+    """Medians. Scan finds the members of the body, hash makes a chain of its text."""
+
     prompt_bytes: int
-    scan_and_hash_us: float
+    scan_us: float
+    hash_us: float
     match_us: float
     learn_us: float
     match_learn_next_turn_p50_us: float
+    """Of all four steps of one turn together."""
+
+
+Steps = tuple[float, ...]
+"""Scan, hash, match, learn."""
 
 
 def index(
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    iterations: Annotated[int, typer.Option(help="Turns measured.", min=10)] = 100,
+    iterations: Annotated[int, typer.Option(help="Turns measured.", min=1)] = 200,
 ) -> None:
-    """How long the prefix index takes to match and learn the next turn of a conversation."""
+    """How long it takes to name, match and learn the next turn of a conversation."""
     rows = [measured(size, iterations) for size in (4_000, 40_000, 400_000, 1_000_000)]
     if json:
         print(msgspec.json.encode(rows).decode())
@@ -41,43 +54,44 @@ def index(
     Console().print(table)
 
 
-def body_of(size: int) -> bytes:
-    count = max(2, size // 4_000)
-    text = (WORDS * (size // count // len(WORDS) + 1))[: size // count]
-    messages = [
-        {"role": "assistant" if i % 2 else "user", "content": f"{i} {text}"} for i in range(count)
-    ]
-    return msgspec.json.encode({"model": "bench", "messages": messages})
-
-
 def measured(size: int, iterations: int) -> Row:
+    """Endpoint 0 holds the turn before, the others ever less of it."""
+    body = body_of(size)
+    before = chat_prompt(Body(body_of(size * 9 // 10)), SEED).blocks
     known = PrefixIndex()
     for slot in range(ENDPOINTS):
         known.join(slot)
-    before = facts_of("chat", body_of(size * 9 // 10), SECRET).prompt
-    body = body_of(size)
-    prompt = facts_of("chat", body, SECRET).prompt
-    everyone = (1 << ENDPOINTS) - 1
-
-    def learn_anew() -> float:
-        known.clear(0)
-        known.learn(0, before.blocks)
-        return timed(lambda: known.learn(0, prompt.blocks))
-
-    scan = median([timed(lambda: facts_of("chat", body, SECRET)) for _ in range(iterations)])
-    learn = median([learn_anew() for _ in range(iterations)])
-    for slot in range(1, ENDPOINTS):
-        known.learn(slot, before.blocks[: len(before.blocks) * slot // ENDPOINTS])
-    blocks = prompt.blocks
-    match = median([timed(lambda: known.depths(blocks, everyone)) for _ in range(iterations)])
-    return Row(size, scan, match, learn, round(match + learn, 1))
+        known.learn(slot, before[: len(before) * (ENDPOINTS - slot) // ENDPOINTS])
+    turns = [next_turn(known, before, body) for _ in range(iterations)]
+    columns = zip(*turns, strict=True)
+    scan, hashing, match, learn = (round(median(column), 1) for column in columns)
+    return Row(size, scan, hashing, match, learn, round(median(map(sum, turns)), 1))
 
 
-def timed(call: Callable[[], object]) -> float:
-    began = time.perf_counter_ns()
-    call()
-    return (time.perf_counter_ns() - began) / 1_000
+def next_turn(known: PrefixIndex, before: tuple[BlockHash, ...], body: bytes) -> Steps:
+    """Microseconds of each step, from an index in which the endpoint holds the turn before."""
+    known.clear(0)
+    known.learn(0, before)
+    clock = time.perf_counter_ns
+    began = clock()
+    found = Body(body)
+    scanned = clock()
+    blocks = chat_prompt(found, SEED).blocks
+    hashed = clock()
+    known.depths(blocks, EVERYONE)
+    matched = clock()
+    known.learn(0, blocks)
+    learnt = clock()
+    took = (scanned - began, hashed - scanned, matched - hashed, learnt - matched)
+    return tuple(nanos / 1_000 for nanos in took)
 
 
-def median(values: list[float]) -> float:
-    return round(sorted(values)[len(values) // 2], 1)
+def body_of(size: int) -> bytes:
+    """A conversation whose longer forms begin with its shorter ones."""
+    text = WORDS * (MESSAGE_BYTES // len(WORDS) + 1)
+    length = min(MESSAGE_BYTES, size // 2)
+    messages = [
+        {"role": "assistant" if i % 2 else "user", "content": f"{i} {text}"[:length]}
+        for i in range(size // length)
+    ]
+    return msgspec.json.encode({"model": "bench", "messages": messages})

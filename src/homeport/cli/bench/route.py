@@ -13,6 +13,7 @@ from homeport.cli.bench.fleet import BenchFleet, all_different, one_four_rest
 
 PROMPT_TOKENS = 100_000
 WARM_UP = 200
+"""Decisions before the first that counts, where more than that are measured."""
 
 
 class Row(Struct, frozen=True):
@@ -25,7 +26,7 @@ class Row(Struct, frozen=True):
 
 def route(
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    iterations: Annotated[int, typer.Option(help="Decisions measured.", min=100)] = 2_000,
+    iterations: Annotated[int, typer.Option(help="Decisions measured.", min=1)] = 2_000,
 ) -> None:
     """How long a decision takes: `handle` of one arrival with a prompt of 100,000 tokens."""
     cases = [
@@ -44,8 +45,9 @@ def route(
 
 def measured(endpoints: int, depths: str, iterations: int) -> Row:
     shape = all_different if depths == "all different" else one_four_rest
-    fleet = BenchFleet(shape(endpoints), PROMPT_TOKENS)
-    taken = [decision_us(fleet) for _ in range(WARM_UP + iterations)][WARM_UP:]
+    fleet = BenchFleet(shape, endpoints, PROMPT_TOKENS)
+    warm_up = min(WARM_UP, iterations)
+    taken = [decision_us(fleet) for _ in range(warm_up + iterations)][warm_up:]
     taken.sort()
     return Row(
         endpoints=endpoints,
@@ -59,7 +61,7 @@ def measured(endpoints: int, depths: str, iterations: int) -> Row:
 def decision_us(fleet: BenchFleet) -> float:
     event, handle, now = fleet.arrival(), fleet.router.handle, fleet.now
     began = time.perf_counter_ns()
-    handle(event, now)
+    commands = handle(event, now)
     took = time.perf_counter_ns() - began
-    fleet.end(event)
+    fleet.end(event, commands)
     return took / 1_000
