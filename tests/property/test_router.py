@@ -26,7 +26,7 @@ class RouterMachine(RuleBasedStateMachine):
         self.commands: list[list[Command]] = []
         for name in ENDPOINTS:
             self.saw(self.world.join(name, running_max=2))
-        self.joined = set(ENDPOINTS)
+        self.joined: set[str] = set(ENDPOINTS)
 
     def saw(self, commands: list[Command]) -> None:
         self.commands.append(commands)
