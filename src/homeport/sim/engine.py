@@ -331,8 +331,19 @@ class Engine:
             return 1
         size = self.profile.block_tokens
         left = min(s.job.output_tokens - s.emitted for s in emitters)
-        spare = (self.cache.available // len(emitters)) * size
-        return max(1, min(left, self.stride_max, spare))
+        cache = self.cache
+        spare = (cache.free // len(emitters)) * size
+        count = max(1, min(left, self.stride_max, spare))
+        # Who fills a block first gives it its name: where it has a twin, each token matters.
+        names = [
+            name
+            for s in emitters
+            for name in s.job.blocks[s.computed // size : (s.computed + count) // size]
+        ]
+        has_twins = len(set(names)) < len(names)
+        if has_twins or any(name in cache.pinned or name in cache.idle for name in names):
+            return 1
+        return count
 
     def settle(self, step: Step, outputs: list[Output]) -> None:
         """The step is over: every sequence with all its tokens computed gets its next."""
