@@ -9,8 +9,8 @@ from typing import Any
 
 import openai
 import pytest
-from conftest import MODEL, Engine, Gateway, until
 from openai import OpenAI
+from processes import MODEL, Engine, Gateway, until
 
 HELLO: Any = [{"role": "user", "content": "hello there"}]
 STREAMS = 200

@@ -4,9 +4,9 @@ from typing import Any
 
 import openai
 import pytest
-from conftest import MODEL, Engine, Gateway
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
+from processes import MODEL, Engine, Gateway
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello there"}]
 TOOL: Any = {

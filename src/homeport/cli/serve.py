@@ -12,6 +12,7 @@ import typer
 import uvloop
 
 from homeport.app import Homeport, StartError
+from homeport.cli.memory import keep_memory
 from homeport.config.load import load
 from homeport.config.schema import Config
 
@@ -23,6 +24,7 @@ def serve(
 ) -> None:
     """Gateway and router in front of engines that run elsewhere."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    keep_memory()
     raise typer.Exit(uvloop.run(run(load(config, os.environ))))
 
 
