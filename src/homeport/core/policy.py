@@ -5,8 +5,6 @@ from typing import Protocol
 
 from homeport.core.endpoint import Slot
 
-Price = tuple[float, tuple[float, ...]]
-
 
 class Load(Protocol):
     """The fleet's books, read-only, in columns by slot."""
@@ -97,6 +95,10 @@ class Policy(Protocol):
         """What a cost is made of, by name."""
         ...
 
-    def price(self, situation: Situation) -> list[Price]:
-        """For each of `situation.slots` its cost in seconds, and the terms that add up to it."""
+    def price(self, situation: Situation) -> list[float]:
+        """For each of `situation.slots` its cost in seconds."""
+        ...
+
+    def terms_of(self, situation: Situation, chosen: Sequence[int]) -> list[tuple[float, ...]]:
+        """The terms of the costs at these places of `situation.slots`; they add up to the cost."""
         ...

@@ -5,7 +5,6 @@ none.
 """
 
 from enum import Enum
-from heapq import nsmallest
 
 from msgspec import Struct
 
@@ -16,7 +15,7 @@ from homeport.core.fleet import Fleet
 from homeport.core.health import Health
 from homeport.core.ids import BlockHash, Instant, Tokens
 from homeport.core.ledger import Ledger, Prior
-from homeport.core.policy import Policy, Price
+from homeport.core.policy import Policy
 from homeport.core.prefix import BLOCK_ENDS, PrefixIndex
 from homeport.core.rates import Rates
 from homeport.core.request import Request
@@ -110,8 +109,8 @@ class Scheduler:
         if not candidates:
             return Unplaced.FULL if "full" in dropped else Unplaced.NONE
         view, prior = self.view(request, session, candidates, turn, now)
-        prices = policy.price(view)
-        best = cheapest(prices, dice)
+        costs = policy.price(view)
+        best = cheapest(costs, dice)
         slot = view.slots[best]
         decision = Decision(
             policy=policy.name,
@@ -120,7 +119,7 @@ class Scheduler:
             prompt_tokens=Tokens(view.prompt_tokens),
             predicted_cached_tokens=Tokens(view.hits[best]),
             predicted_wait_s=view.waits[best],
-            considered=self.considered(view, prices, best),
+            considered=self.considered(view, costs, best, policy),
             dropped=dropped,
             is_last_resort=not candidates & self.health.up,
             session=session.id,
@@ -198,14 +197,18 @@ class Scheduler:
         depths = self.index.depths(request.prompt.blocks, candidates)
         if not depths:
             return [0] * len(slots)
-        found: dict[Slot, int] = {}
+        found = [0] * len(self.fleet.specs)
         blocks, trust = self.fleet.block_tokens, self.rates.trust
         for depth, mask in depths:
             held = min(int(BLOCK_ENDS[depth - 1] / per_token), total - 1)
+            size = whole = 0
             for slot in slots_of(mask):
-                whole = held // blocks[slot] * blocks[slot]
-                found[slot] = whole if trust[slot] > TRUST_ENOUGH else int(whole * trust[slot])
-        return [found.get(slot, 0) for slot in slots]
+                if blocks[slot] != size:
+                    size = blocks[slot]
+                    whole = held // size * size
+                share = trust[slot]
+                found[slot] = whole if share > TRUST_ENOUGH else int(whole * share)
+        return [found[slot] for slot in slots]
 
     def rounded(self, slot: Slot, held: int, total: int) -> int:
         """Whole blocks of the engine, never the whole prompt, at the trust its shadow earned."""
@@ -223,18 +226,18 @@ class Scheduler:
         last = blocks[session.blocks - 1]
         return bool(self.index.holders.get(last, 0) >> session.home & 1)
 
-    def considered(self, view: View, prices: list[Price], best: int) -> tuple[Considered, ...]:
+    def considered(
+        self, view: View, costs: list[float], best: int, policy: Policy
+    ) -> tuple[Considered, ...]:
         """The winner, and the next best after it."""
-        costs = [price[0] for price in prices]
-        ranked = nsmallest(CONSIDERED_MAX, range(len(costs)), key=costs.__getitem__)
+        ranked = sorted(range(len(costs)), key=costs.__getitem__)[:CONSIDERED_MAX]
         if ranked[0] != best:
             ranked = [best, *[i for i in ranked if i != best]][:CONSIDERED_MAX]
-        specs, slots, hits = self.fleet.specs, view.slots, view.hits
+        spec, slots, hits = self.fleet.spec, view.slots, view.hits
         return tuple(
             [
-                Considered(spec.id, prices[i][0], Tokens(hits[i]), prices[i][1])
-                for i in ranked
-                if (spec := specs[slots[i]]) is not None
+                Considered(spec(slots[i]).id, costs[i], Tokens(hits[i]), terms)
+                for i, terms in zip(ranked, policy.terms_of(view, ranked), strict=True)
             ]
         )
 
@@ -252,9 +255,8 @@ class Scheduler:
         return "cheaper" if candidates & bit else "gone"
 
 
-def cheapest(prices: list[Price], dice: Dice) -> int:
+def cheapest(costs: list[float], dice: Dice) -> int:
     """The place of the lowest cost; equal ones are settled by the dice, never by order."""
-    costs = [price[0] for price in prices]
     lowest = min(costs)
     ties = costs.count(lowest)
     if ties == 1:

@@ -1,12 +1,18 @@
 """Fewest requests first, whatever they are."""
 
-from homeport.core.policy import Price, Situation
+from collections.abc import Sequence
+
+from homeport.core.policy import Situation
 
 
 class LeastRequests:
     name = "least_requests"
     terms = ("running",)
 
-    def price(self, situation: Situation) -> list[Price]:
+    def price(self, situation: Situation) -> list[float]:
         running = situation.load.running
-        return [(cost := float(running[slot]), (cost,)) for slot in situation.slots]
+        return [float(running[slot]) for slot in situation.slots]
+
+    def terms_of(self, situation: Situation, chosen: Sequence[int]) -> list[tuple[float, ...]]:
+        costs = self.price(situation)
+        return [(costs[index],) for index in chosen]
