@@ -133,7 +133,7 @@ class Router:
         if request.model not in self.fleet.serving:
             commands.append(Reject(request.id, self.unknown_model(request.model)))
             return
-        live = Live(request, self.sessions.of(request, now))
+        live = Live(request, self.sessions.begin_turn(request, now))
         if self.flow.head(request.model) is None:
             self.place_or_wait(live, self.place(live, now), now, commands)
         else:
@@ -153,9 +153,9 @@ class Router:
                 self.live[request.id] = live
                 self.wait(live, now)
             case Unplaced.FULL:
-                self.reject(live, self.queue_full(request.model), commands)
+                self.reject(live, self.queue_full(request.model), now, commands)
             case Unplaced.NONE:
-                self.reject(live, self.nobody(live), commands)
+                self.reject(live, self.nobody(live), now, commands)
 
     def place(self, live: Live, now: Instant) -> Placement | Unplaced:
         turn = self.turns.get(live.request.model, 0)
@@ -187,7 +187,7 @@ class Router:
             session.generated = None
         self.index.learn(slot, request.prompt.blocks)
         self.trim(slot, request.model)
-        self.sessions.settle_at(session, slot, request.prompt, placed.prompt_tokens)
+        self.sessions.settle_at(session, slot, request, placed.prompt_tokens)
         return Dispatch(request.id, self.fleet.spec(slot).id, placed.decision)
 
     def wait(self, live: Live, now: Instant) -> None:
@@ -234,6 +234,7 @@ class Router:
         request = live.request
         if live.slot is None:
             self.flow.remove(request.model, request.id)
+            self.sessions.end_turn(live.session, now)
             return
         charge = self.ledger.charges[request.id]
         slot = self.settle(live, now)
@@ -243,12 +244,12 @@ class Router:
             self.health.served(slot)
         if event.usage is not None:
             self.learn(live, charge, event.usage, now)
+        self.sessions.end_turn(live.session, now)
         self.drain(request.model, now, commands)
 
     def settle(self, live: Live, now: Instant) -> Slot:
         charge = self.ledger.settle(live.request.id, now)
         self.fleet.set_running(charge.slot, self.ledger.running[charge.slot])
-        self.sessions.leg_ended(live.session)
         live.slot = None
         return charge.slot
 
@@ -264,7 +265,7 @@ class Router:
         reported = usage.cached_tokens
         if reported is not None:
             self.learn_cached(live, charge, reported)
-        if session.home == slot:
+        if session.home == slot and session.newest == request.id:
             self.sessions.answered(session, usage.prompt_tokens, usage.output_tokens)
             output_bytes = int(usage.output_tokens * model.bytes_per_token)
             self.learn_generated(session, slot, request, output_bytes)
@@ -321,14 +322,14 @@ class Router:
                     return
                 case Unplaced.NONE:
                     self.flow.remove(model, waiting.request_id)
-                    self.reject(live, self.nobody(live), commands)
+                    self.reject(live, self.nobody(live), now, commands)
 
     def expire(self, now: Instant, commands: list[Command]) -> None:
         self.wake_at = None
         for waiting in self.flow.expired(now):
             self.flow.remove(waiting.model, waiting.request_id)
             live = self.live[waiting.request_id]
-            self.reject(live, self.wait_expired(waiting.model), commands)
+            self.reject(live, self.wait_expired(waiting.model), now, commands)
 
     def wake(self, commands: list[Command]) -> None:
         at = self.flow.next_expiry()
@@ -336,8 +337,9 @@ class Router:
             commands.append(WakeAt(at))
         self.wake_at = at
 
-    def reject(self, live: Live, refusal: Refusal, commands: list[Command]) -> None:
+    def reject(self, live: Live, refusal: Refusal, now: Instant, commands: list[Command]) -> None:
         self.live.pop(live.request.id, None)
+        self.sessions.end_turn(live.session, now)
         commands.append(Reject(live.request.id, refusal))
 
     # The fleet changes.
@@ -428,6 +430,8 @@ class Router:
         self.flow.check()
         running = {i for i, live in self.live.items() if live.slot is not None}
         assert running == set(self.ledger.charges), "what runs and what is charged differ"
+        turns = sum(session.open_turns for session in self.sessions.live.values())
+        assert turns == len(self.live), "each live request is one open turn"
 
     def digest(self) -> str:
         """A short name for the whole state: equal in two routers that saw the same events."""
