@@ -112,7 +112,8 @@ def split_plain(messages: bytes) -> list[tuple[bytes, bytes]] | None:
     spoken: list[tuple[bytes, bytes]] = []
     for part in parts:
         plain = PLAIN.match(part)
-        if plain is not None and part.endswith(b'"'):
+        # The first quote is the last: nothing is escaped and nothing stands after the content.
+        if plain is not None and part.find(b'"', plain.end()) == len(part) - 1:
             spoken.append((plain.group(1), part[plain.end() : -1]))
             continue
         try:

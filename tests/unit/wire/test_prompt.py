@@ -86,3 +86,30 @@ def test_text_prompts() -> None:
 @pytest.mark.parametrize("raw", [b"[1]", b'[null,"x"]', b"[]", b'[{"role":1,"content":2}]'])
 def test_what_only_the_engine_can_judge_has_an_identity_all_the_same(raw: bytes) -> None:
     assert isinstance(of_chat(raw, None, 1), Prompt)
+
+
+TOOL = {"role": "tool", "content": "result", "tool_call_id": "call_1"}
+ANSWER = {"content": 'said "so"', "role": "assistant"}
+NESTED = {"role": "user", "content": [{"role": "a"}, {"role": "b"}]}
+
+
+@pytest.mark.parametrize("message", [TOOL, ANSWER, NESTED, {"role": "user", "content": "a\\"}])
+@pytest.mark.parametrize("compact", [True, False])
+def test_each_message_is_a_turn_whatever_stands_around_it(message: Any, compact: bool) -> None:
+    before = chat(USER, TOOL, compact=compact)
+    after = chat(USER, TOOL, message, USER, compact=compact)
+    assert len(after.turns) == 4
+    assert before.turns[0] in after.turns[1:]
+
+
+def test_members_beside_the_content_are_not_content() -> None:
+    assert chat(TOOL) == chat(TOOL, compact=False)
+    assert chat(TOOL) == chat({"tool_call_id": "call_1", **TOOL})
+
+
+def test_joints_of_several_layouts_in_one_list() -> None:
+    raw = (
+        b'[{"role":"user","content":"a"} ,{"role":"user","content":"b"},{"role":"x","content":"c"}]'
+    )
+    parts = [{"role": r, "content": c} for r, c in (("user", "a"), ("user", "b"), ("x", "c"))]
+    assert of_chat(raw, None, 1) == chat(*parts)
