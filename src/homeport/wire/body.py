@@ -65,7 +65,10 @@ class Body:
             return None
         if raw[:1] != b'"':
             raise BodyError(f"`{key}` must be a string, found {kind_of(raw)}.", key)
-        return STRING.decode(raw)
+        try:
+            return STRING.decode(raw)
+        except msgspec.DecodeError as error:
+            raise BodyError(f"`{key}` is not valid JSON: {error}.", key) from None
 
     def flag(self, key: str) -> bool:
         """A boolean member, false when absent; raises BodyError when it is something else."""
@@ -91,7 +94,9 @@ def members_of(data: bytes) -> dict[str, Member]:
     except msgspec.ValidationError:
         found = kind_of(data.lstrip()[:16])
         raise BodyError(f"The body must be a JSON object, found {found}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise BodyError("The body is nested too deeply.") from None
+    except msgspec.DecodeError as error:
         raise BodyError(f"The body is not valid JSON: {error}.") from None
     opening = OPENING.match(data)
     assert opening is not None, "an object begins with a brace"

@@ -76,7 +76,10 @@ def chat_prompt(body: Body, seed: int) -> Prompt:
     messages = array(body, "messages")
     if messages is None:
         raise BodyError("`messages` is missing: send a list of messages.", "messages")
-    return prompts.of_chat(messages, array(body, "tools"), seed)
+    try:
+        return prompts.of_chat(messages, array(body, "tools"), seed)
+    except msgspec.DecodeError as error:
+        raise BodyError(f"`messages` is not valid JSON: {error}.", "messages") from None
 
 
 def text_prompt(body: Body, seed: int) -> Prompt:
