@@ -1,6 +1,6 @@
 """Who waits, for how long, and what frees them."""
 
-from world import World, placed, prompt, refused
+from world import World, decided, placed, prompt, refused
 
 from homeport.core.command import Dispatch, WakeAt
 from homeport.core.event import Failure
@@ -140,3 +140,42 @@ def test_work_of_others_counts_against_the_limit() -> None:
     world.sample("a", running=2, waiting=0)
     assert not any(isinstance(c, Dispatch) for c in world.arrive(world.request(prompt("x"))))
     assert placed(world.sample("a", running=0, waiting=0)) == "a"
+
+
+def test_whoever_gets_the_slot_of_one_that_failed_has_failed_nobody() -> None:
+    world = full_world()
+    world.join("b", running_max=1)
+    unlucky, other = world.request(prompt("x")), world.request(prompt("y"))
+    failed = placed(world.arrive(unlucky))
+    placed(world.arrive(other))
+    world.fail(unlucky)
+    world.leave(failed)
+    assert placed(world.join("c")) == "c"
+    world.end(unlucky)
+    world.end(other)
+
+
+def test_when_the_last_that_was_up_goes_down_those_who_wait_use_all() -> None:
+    world = full_world()
+    world.join("b", running_max=1)
+    running = world.request(prompt("x"))
+    up = placed(world.arrive(running))
+    down = "b" if up == "a" else "a"
+    for _ in range(3):
+        world.probe(down, healthy=False)
+    world.arrive(world.request(prompt("y")))
+    for _ in range(2):
+        world.probe(up, healthy=False)
+    assert placed(world.probe(up, healthy=False)) == down
+
+
+def test_an_endpoint_that_comes_back_is_empty_and_may_be_full_no_more() -> None:
+    world = full_world()
+    running, queued = world.request(prompt("x")), world.request(prompt("y"))
+    world.arrive(running)
+    world.arrive(queued)
+    world.leave("a")
+    world.join("a", running_max=1)
+    assert decided(world.arrive(world.request(prompt("x")))).predicted_cached_tokens == 0
+    world.end(running)
+    assert world.router.ledger.own == [0, 1]

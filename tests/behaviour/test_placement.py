@@ -1,12 +1,14 @@
 """Where requests go."""
 
+from math import isfinite
+
 import pytest
 from world import World, decided, placed, prompt, refused
 
-from homeport.core.event import Failure
-from homeport.core.ids import BlockHash, Bytes
+from homeport.core.event import ConfigChanged, Failure, Outcome, RequestEnded, Settings
+from homeport.core.ids import BlockHash, Bytes, Tokens
 from homeport.core.refusal import Reason
-from homeport.core.request import Prompt
+from homeport.core.request import Prompt, Usage
 
 FIRST = prompt("system", "task", part_bytes=8_000)
 SECOND = prompt("system", "task", "answer", "result", part_bytes=8_000)
@@ -227,3 +229,50 @@ def test_a_decision_tells_what_each_term_gave() -> None:
         assert len(row.scores) == len(decision.terms)
     costs = [row.cost_s for row in decision.considered]
     assert costs == sorted(costs)
+
+
+def test_another_policy_holds_from_the_next_request_on() -> None:
+    world = World("a", "b", "c")
+    world.serve(world.request(FIRST))
+    world.feed(ConfigChanged(Settings(policy="round_robin")))
+    where = [decided(world.arrive(world.request(FIRST))) for _ in range(3)]
+    assert {decision.policy for decision in where} == {"round_robin"}
+    assert {decision.winner for decision in where} == {"a", "b", "c"}
+
+
+def test_a_shared_system_prompt_is_found_by_another_session() -> None:
+    world = World("a", "b", "c")
+    home = world.serve(world.request(prompt("system", "one", part_bytes=16_000)))
+    decision = decided(world.arrive(world.request(prompt("system", "two", part_bytes=16_000))))
+    assert decision.winner == home
+    assert decision.home is None
+    assert 3_000 < decision.predicted_cached_tokens <= 4_000
+
+
+def test_the_least_busy_takes_what_is_cold() -> None:
+    world = World("a", "b", "c")
+    busy = {placed(world.arrive(world.request(prompt(f"p{i}")))) for i in range(2)}
+    assert placed(world.arrive(world.request(prompt("cold")))) not in busy
+
+
+def test_a_home_that_is_down_is_left_and_says_so() -> None:
+    world = World("a", "b")
+    home = world.serve(world.request(FIRST, session="s"))
+    for _ in range(3):
+        world.probe(home, healthy=False)
+    decision = decided(world.arrive(world.request(SECOND, session="s")))
+    assert (decision.home, decision.moved) == (home, "unhealthy")
+    assert decision.winner != home
+
+
+def test_nonsense_in_a_usage_report_leaves_prices_finite() -> None:
+    world = World("a", "b")
+    for output, factor in ((0, 1 << 20), (1 << 40, 1)):
+        request = world.request(FIRST, session="s")
+        world.arrive(request)
+        usage = Usage(Tokens(FIRST.text_bytes // factor or 1), Tokens(output), Tokens(1 << 40))
+        world.feed(RequestEnded(request.id, Outcome.ANSWERED, usage))
+        decision = decided(world.arrive(world.request(prompt("x", part_bytes=300))))
+        assert decision.prompt_tokens >= 1
+        assert decision.predicted_cached_tokens >= 0
+        assert all(isfinite(row.cost_s) for row in decision.considered)

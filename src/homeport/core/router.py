@@ -362,11 +362,15 @@ class Router:
         self.index.leave(slot)
         self.health.leave(slot)
         self.fleet.leave(slot)
+        for live in self.live.values():
+            live.tried &= ~(1 << slot)  # whoever gets the slot has failed nobody
         self.drain(model, now, commands)
 
     def probed(self, slot: Slot, healthy: bool, now: Instant, commands: list[Command]) -> None:
         if not healthy:
-            self.health.failed(slot)
+            if self.health.failed(slot):
+                # It may have been the last that was up: then all are used.
+                self.drain(self.fleet.spec(slot).model, now, commands)
         elif self.health.probed(slot):
             # It was away: an engine that comes back starts with an empty cache.
             self.index.clear(slot)
@@ -416,8 +420,7 @@ class Router:
                 reason = Reason.ENGINE_TIMEOUT
             case _:
                 reason = Reason.ENGINE_FAILED
-        tried = live.tried.bit_count()
-        message = f"{tried} endpoint(s) of `{live.request.model}` failed; last: {live.failure}."
+        message = f"No endpoint of `{live.request.model}` could answer; last: {live.failure}."
         return Refusal(reason, message, retry_after_s=1)
 
     # For tests, standby and simulation.

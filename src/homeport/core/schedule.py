@@ -164,7 +164,7 @@ class Scheduler:
         per_token = model.bytes_per_token
         known_bytes = session.text_bytes if is_next else 0
         known_tokens = session.prompt_tokens if is_next else 0
-        total = known_tokens + int((prompt.text_bytes - known_bytes) / per_token)
+        total = max(1, known_tokens + int((prompt.text_bytes - known_bytes) / per_token))
         slots = slots_of(candidates)
         hits = self.hits(request, candidates, slots, total, per_token)
         prior = None
