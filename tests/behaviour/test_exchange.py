@@ -175,3 +175,89 @@ def test_the_whole_answer_has_a_limit() -> None:
     life = Life(Patience(total=Micros(30_000_000)))
     life.on(Arrived(), Placed(A), FirstByte())
     assert kinds(life.watch(31)) == [Abort, Break, RequestEnded]
+
+
+def test_a_stale_connection_is_forgiven_at_each_endpoint() -> None:
+    life = Life()
+    life.on(Arrived(), Placed(A), UpstreamFailed(Failure.STALE), UpstreamFailed(Failure.CONNECT))
+    life.on(Placed(B))
+    assert life.on(UpstreamFailed(Failure.STALE)) == [Open(B, is_fresh=True)]
+
+
+def test_a_stale_connection_is_no_attempt() -> None:
+    life = Life(Patience(attempts_max=1))
+    assert life.on(Arrived(), Placed(A), UpstreamFailed(Failure.STALE)) == [Open(A, is_fresh=True)]
+    assert kinds(life.on(FirstByte())) == [FirstByteSent, Forward]
+
+
+def test_the_last_attempts_own_error_is_delivered_and_the_router_told() -> None:
+    life = Life(Patience(attempts_max=1))
+    actions = life.on(Arrived(), Placed(A), UpstreamFailed(Failure.STATUS, is_held=True))
+    assert kinds(actions) == [Deliver, RequestEnded]
+    end = told(actions)
+    assert isinstance(end, RequestEnded)
+    assert (end.outcome, end.failure) == (Outcome.ENGINE_ERROR, Failure.STATUS)
+
+
+def test_an_error_answer_is_forgotten_when_another_endpoint_fails_without_one() -> None:
+    life = Life()
+    life.on(Arrived(), Placed(A), UpstreamFailed(Failure.STATUS, is_held=True))
+    life.on(Placed(B), UpstreamFailed(Failure.CONNECT))
+    assert life.on(Refused(NO)) == [Fail(NO)]
+
+
+def test_a_document_that_is_whole_at_once_is_sent_and_ended() -> None:
+    life = Life()
+    actions = life.on(Arrived(), Placed(A), UpstreamEnded(Outcome.CLIENT_ERROR, None))
+    assert kinds(actions) == [Forward, RequestEnded]
+
+
+def test_a_request_that_waits_has_the_same_limit_in_all() -> None:
+    life = Life(Patience(total=Micros(30_000_000)))
+    life.on(Arrived())
+    assert life.watch(29) == []
+    actions = life.watch(2)
+    assert kinds(actions) == [Abort, Fail, RequestEnded]
+    end = told(actions)
+    assert isinstance(end, RequestEnded)
+    assert end.failure is None, "no endpoint is to blame"
+
+
+def test_waiting_for_a_place_is_not_waiting_for_a_byte() -> None:
+    life = Life(Patience(first_byte=Micros(10_000_000), connect=Micros(1_000_000)))
+    life.on(Arrived())
+    assert life.watch(60, is_connected=False) == []
+    life.on(Placed(A))
+    assert life.watch(9) == [], "the endpoint's time begins when it is asked"
+
+
+def test_a_slow_stream_that_goes_on_is_not_silent() -> None:
+    life = Life(Patience(between_bytes=Micros(5_000_000)))
+    life.on(Arrived(), Placed(A), FirstByte())
+    for _ in range(10):
+        assert life.watch(4) == []
+
+
+ENDS: list[list[ExchangeEvent]] = [
+    [Refused(NO)],
+    [Placed(A), ClientLeft()],
+    [Placed(A), FirstByte(), UpstreamEnded(Outcome.ANSWERED, None)],
+    [Placed(A), FirstByte(), UpstreamFailed(Failure.CLOSED)],
+]
+
+
+@pytest.mark.parametrize("ended", ENDS)
+def test_an_end_is_the_only_one(ended: list[ExchangeEvent]) -> None:
+    life = Life()
+    life.on(Arrived(), *ended)
+    late: list[ExchangeEvent] = [
+        Placed(B),
+        FirstByte(),
+        UpstreamFailed(Failure.RESET),
+        UpstreamEnded(Outcome.ANSWERED, None),
+        ClientLeft(),
+        Refused(NO),
+        Watched(False, Instant(0), Instant(0)),
+    ]
+    life.now = Instant(1 << 50)
+    assert [life.on(event) for event in late] == [[]] * len(late)

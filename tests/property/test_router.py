@@ -19,7 +19,7 @@ PICK = st.integers(0, 1_000)
 class RouterMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(queued_max=4, wait_max=3_000_000)
+        self.world = World(queued_max=4, wait_max=3_000_000, session_hold=2_000_000)
         self.requests: dict[RequestId, Request] = {}
         self.running: set[RequestId] = set()
         self.sent: set[RequestId] = set()
@@ -117,12 +117,14 @@ class RouterMachine(RuleBasedStateMachine):
                 self.saw(self.world.cancel(request))
         assert self.world.router.flow.queued == 0
         assert not self.world.router.ledger.charges
+        assert not any(self.world.router.ledger.own)
+        assert not self.world.router.live
         self.the_same_again()
 
     def the_same_again(self) -> None:
         again = Router(POLICIES)
-        for event, now in self.world.events:
-            again.handle(event, now)
+        told = [again.handle(event, now) for event, now in self.world.events]
+        assert [commands for commands in told if commands] == [c for c in self.commands if c]
         assert again.digest() == self.world.router.digest()
 
 
