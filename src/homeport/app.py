@@ -246,7 +246,9 @@ def tenants_of(config: Config) -> Tenants:
 
 def journal_of(config: Config) -> Journal | None:
     journal = config.journal
-    return None if journal is None else Journal(Path(journal.path), journal.bytes)
+    if journal is None:
+        return None
+    return Journal(Path(journal.path), journal.bytes, seconds(journal.keep))
 
 
 def secret_of(config: Config, environ: Mapping[str, str]) -> bytes:

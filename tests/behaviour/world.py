@@ -33,6 +33,7 @@ from homeport.core.ids import (
     Tokens,
 )
 from homeport.core.prefix import BLOCK_ENDS
+from homeport.core.record import Record
 from homeport.core.request import Prompt, Request, Usage
 from homeport.core.router import Router
 from homeport.plugins.registry import POLICIES
@@ -172,3 +173,12 @@ def refused(commands: list[Command]) -> Reject:
     rejects = [c for c in commands if isinstance(c, Reject)]
     assert len(rejects) == 1, commands
     return rejects[0]
+
+
+def records(world: World) -> list[Record]:
+    """What a driver would have recorded of this world."""
+    router = Router(POLICIES)
+    return [
+        Record(number, now, event, router.handle(event, now))
+        for number, (event, now) in enumerate(world.events, 1)
+    ]

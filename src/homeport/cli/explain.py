@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from homeport.observe.explain import Explanation, Told, explain_from
-from homeport.observe.journal import JournalError, read
+from homeport.observe.journal import JournalError, parts_of, read
 
 FAILED = 1
 WAIT_S = 10.0
@@ -44,7 +44,7 @@ def explain(
     if json:
         print(msgspec.json.encode(found).decode())
     else:
-        tell(found, Console())
+        tell(found, Console(markup=False, highlight=False))
 
 
 def from_admin(request_id: str, admin: str, token: str | None) -> Explanation:
@@ -71,7 +71,7 @@ def message_of(error: urllib.error.HTTPError) -> str:
 
 def from_journal(request_id: str, path: Path) -> Explanation:
     try:
-        found = explain_from(read(path), request_id)
+        found = explain_from(read(parts_of(path)), request_id)
     except (JournalError, OSError) as error:
         raise NotTold(str(error)) from None
     if found is None:
@@ -82,13 +82,13 @@ def from_journal(request_id: str, path: Path) -> Explanation:
 def tell(found: Explanation, console: Console) -> None:
     """The story, for a person."""
     who = f"tenant {found.tenant or '?'}, model {found.model or '?'}"
-    console.print(f"[bold]{found.request_id}[/bold]: {found.outcome} ({who})")
+    console.print(f"{found.request_id}: {found.outcome} ({who})")
     if found.refusal is not None:
         console.print(f"refused: {found.refusal.reason}: {found.refusal.message}")
     if found.waited_for is not None:
         console.print(f"queued {found.queued_s:.3f} s: {found.waited_for}")
     for moment in found.timeline:
-        console.print(f"  {moment.at_s:9.3f} s  {moment.event}", highlight=False)
+        console.print(f"  {moment.at_s:9.3f} s  {moment.event}")
     for told in found.attempts:
         tell_decision(told, console)
     if found.reported_cached_tokens is not None and found.decision is not None:

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from homeport.core.router import Router
-from homeport.observe.journal import JournalError
+from homeport.observe.journal import JournalError, parts_of, read
 from homeport.observe.journal import verify as verify_journal
 from homeport.plugins.registry import POLICIES
 
@@ -16,12 +16,16 @@ FAILED = 1
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="The journal.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="The journal; several files oldest first."),
+    ],
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Replay a journal and print a digest of its commands and state."""
     try:
-        found = verify_journal(file, Router(POLICIES))
+        parts = parts_of(files[0]) if len(files) == 1 else files
+        found = verify_journal(read(parts), Router(POLICIES))
     except (JournalError, OSError) as error:
         print(f"homeport journal verify: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None

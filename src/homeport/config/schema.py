@@ -189,7 +189,12 @@ class Journal(Struct, frozen=True, forbid_unknown_fields=True):
     """Every event and command, on disk."""
 
     path: Annotated[str, _is("text", "The file; the one of the run before becomes `.old`.")]
-    bytes: Annotated[Bytes, _is("size", "Size at which it ends.", least=1)] = Bytes(2 * GIB)
+    keep: Annotated[
+        Micros, _is("duration", "Age at which files that are no longer written go.", least=1)
+    ] = _s(86_400)
+    bytes: Annotated[
+        Bytes, _is("size", "Size of both its files: the one written and the one before.", least=1)
+    ] = Bytes(2 * GIB)
     secret_env: Annotated[
         str | None, _is("variable", "Variable with the secret that seeds the hashes of prompts.")
     ] = None
@@ -217,7 +222,6 @@ NOT_YET = frozenset(
     (
         *(
             "admission",
-            "keep",
             "pass_through",
             "backoff",
             "band",

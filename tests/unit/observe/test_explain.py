@@ -1,27 +1,12 @@
 """The story of a request, told afterwards: placed, queued, retried, refused."""
 
-from pathlib import Path
-
 import pytest
-from world import World, prompt
+from world import World, prompt, records
 
 from homeport.core.event import Failure, RequestRefused
 from homeport.core.ids import RequestId
-from homeport.core.record import Record
 from homeport.core.refusal import Reason, Refusal
-from homeport.core.router import Router
 from homeport.observe.explain import Explainer, explain_from
-from homeport.observe.journal import Journal, JournalError, read, verify
-from homeport.plugins.registry import POLICIES
-
-
-def records(world: World) -> list[Record]:
-    """What a driver would have recorded of this world."""
-    router = Router(POLICIES)
-    return [
-        Record(number, now, event, router.handle(event, now))
-        for number, (event, now) in enumerate(world.events, 1)
-    ]
 
 
 def test_a_placed_request_tells_who_was_considered() -> None:
@@ -99,48 +84,3 @@ def test_only_the_last_requests_are_remembered() -> None:
         explainer.observe(record)
     assert explainer.explain(requests[0].id) is None
     assert explainer.explain(requests[3].id) is not None
-
-
-def written(world: World, path: Path, bytes_max: int = 1 << 20) -> Journal:
-    journal = Journal(path, bytes_max)
-    journal.start()
-    for record in records(world):
-        journal.observe(record)
-    journal.stop()
-    return journal
-
-
-def busy_world() -> World:
-    world = World("a", "b", "c")
-    for i in range(20):
-        world.serve(world.request(prompt("system", f"p{i % 5}"), session=f"s{i % 5}"))
-    return world
-
-
-def test_a_journal_gives_the_same_commands_again(tmp_path: Path) -> None:
-    path = tmp_path / "a.journal"
-    written(busy_world(), path)
-    assert path.stat().st_mode & 0o777 == 0o600
-    found = verify(path, Router(POLICIES))
-    assert found.is_ok
-    assert found.records == len(busy_world().events)
-
-
-def test_a_last_record_cut_by_a_crash_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "a.journal"
-    written(busy_world(), path)
-    whole = len(list(read(path)))
-    path.write_bytes(path.read_bytes()[:-3])
-    assert len(list(read(path))) == whole - 1
-
-
-def test_what_is_no_journal_is_told_so(tmp_path: Path) -> None:
-    path = tmp_path / "a.journal"
-    path.write_bytes(b"something else")
-    with pytest.raises(JournalError, match="expected a journal"):
-        list(read(path))
-
-
-def test_a_journal_at_its_limit_counts_what_it_loses(tmp_path: Path) -> None:
-    journal = written(busy_world(), tmp_path / "a.journal", bytes_max=100)
-    assert journal.lost_records == len(busy_world().events)
