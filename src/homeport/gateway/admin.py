@@ -9,12 +9,15 @@ import concurrent.futures
 import hmac
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -89,27 +92,27 @@ class Admin:
 
     def app(self) -> Starlette:
         routes = [
-            Route("/", self.guarded(self.home)),
-            Route("/healthz", self.guarded(self.healthz)),
-            Route("/readyz", self.guarded(self.readyz)),
-            Route("/metrics", self.guarded(self.metrics)),
-            Route("/v1/snapshot", self.guarded(self.show_snapshot)),
-            Route("/v1/explain/{request_id}", self.guarded(self.show_explain)),
+            Route("/", self.home),
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/metrics", self.metrics),
+            Route("/v1/snapshot", self.show_snapshot),
+            Route("/v1/explain/{request_id}", self.show_explain),
         ]
-        return Starlette(routes=routes)
+        return Starlette(
+            routes=routes,
+            middleware=[Middleware(BaseHTTPMiddleware, dispatch=self.guard)],
+            exception_handlers={HTTPException: not_here, TimeoutError: too_busy, Exception: bug},
+        )
 
-    def guarded(
-        self, endpoint: Callable[[Request], Awaitable[Response]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def guard(request: Request) -> Response:
-            host = request.headers.get("host", "")
-            if host not in self.hosts():
-                return refusal(421, f"This server is not {host!r}.")
-            if request.url.path not in OPEN_PATHS and not self.has_token(request):
-                return refusal(401, "A token is needed: send it as `Authorization: Bearer TOKEN`.")
-            return await endpoint(request)
-
-        return guard
+    async def guard(self, request: Request, answer: RequestResponseEndpoint) -> Response:
+        """Whatever is asked for: a foreign page must not reach this server by a name of its own."""
+        host = request.headers.get("host", "")
+        if host not in self.hosts():
+            return refusal(421, f"This server is not {host!r}.")
+        if request.url.path not in OPEN_PATHS and not self.has_token(request):
+            return refusal(401, "A token is needed: send it as `Authorization: Bearer TOKEN`.")
+        return await answer(request)
 
     def hosts(self) -> set[str]:
         own = f"[{self.host}]" if ":" in self.host else self.host
@@ -126,6 +129,8 @@ class Admin:
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         def answer_there() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return  # nobody waits any more
             try:
                 answer.set_result(call())
             except Exception as error:
@@ -160,6 +165,19 @@ class Admin:
         if found is None:
             return refusal(404, f"No request {request_id!r} among the last ones.")
         return json_of(found)
+
+
+def not_here(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException), "as registered"
+    return refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}.")
+
+
+def too_busy(request: Request, error: Exception) -> Response:
+    return refusal(503, f"The gateway did not answer within {ANSWER_S_MAX:.0f} s; ask again.")
+
+
+def bug(request: Request, error: Exception) -> Response:
+    return refusal(500, "Homeport met a bug of its own; its log says more.")
 
 
 def json_of(value: object) -> Response:
