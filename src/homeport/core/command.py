@@ -7,7 +7,7 @@ from homeport.core.ids import EndpointId, Instant, RequestId
 from homeport.core.refusal import Refusal
 
 
-class Dispatch(Struct, frozen=True, tag=True):
+class Dispatch(Struct, frozen=True, tag=True, gc=False):
     """Send this request to this endpoint now."""
 
     request_id: RequestId
@@ -15,14 +15,14 @@ class Dispatch(Struct, frozen=True, tag=True):
     decision: Decision
 
 
-class Reject(Struct, frozen=True, tag=True):
+class Reject(Struct, frozen=True, tag=True, gc=False):
     """Tell the client no, and why. The router has forgotten the request."""
 
     request_id: RequestId
     refusal: Refusal
 
 
-class WakeAt(Struct, frozen=True, tag=True):
+class WakeAt(Struct, frozen=True, tag=True, gc=False):
     """Feed `TimerFired` at this instant. A later `WakeAt` replaces an earlier one."""
 
     at: Instant

@@ -10,7 +10,7 @@ Slot = int
 """A small number for an endpoint while it is in the fleet: index of columns, bit of masks."""
 
 
-class EndpointSpec(Struct, frozen=True):
+class EndpointSpec(Struct, frozen=True, gc=False):
     """What config says of an endpoint. None where the engine is asked or a default is taken."""
 
     id: EndpointId
@@ -20,7 +20,7 @@ class EndpointSpec(Struct, frozen=True):
     running_max: int | None = None
 
 
-class Sample(Struct, frozen=True):
+class Sample(Struct, frozen=True, gc=False):
     """What an engine's metrics say at one moment. None where this engine does not tell."""
 
     running: int | None = None

@@ -28,7 +28,7 @@ from homeport.core.refusal import Reason, Refusal
 from homeport.core.request import Request, Usage
 
 
-class Patience(Struct, frozen=True):
+class Patience(Struct, frozen=True, gc=False):
     """How long an exchange waits for what, and how often it tries. None: for ever."""
 
     connect: Micros = Micros(2_000_000)
@@ -39,27 +39,27 @@ class Patience(Struct, frozen=True):
     attempts_max: int = 3
 
 
-class Arrived(Struct, frozen=True):
+class Arrived(Struct, frozen=True, gc=False):
     """The request is whole and understood."""
 
 
-class Placed(Struct, frozen=True):
+class Placed(Struct, frozen=True, gc=False):
     """The router says where."""
 
     endpoint: EndpointId
 
 
-class Refused(Struct, frozen=True):
+class Refused(Struct, frozen=True, gc=False):
     """The router says no, and has forgotten the request."""
 
     refusal: Refusal
 
 
-class FirstByte(Struct, frozen=True):
+class FirstByte(Struct, frozen=True, gc=False):
     """The first of an answer that may be sent on is here."""
 
 
-class UpstreamFailed(Struct, frozen=True):
+class UpstreamFailed(Struct, frozen=True, gc=False):
     """The leg is over without a whole answer. `is_held`: the endpoint's own error answer is
     kept."""
 
@@ -67,18 +67,18 @@ class UpstreamFailed(Struct, frozen=True):
     is_held: bool = False
 
 
-class UpstreamEnded(Struct, frozen=True):
+class UpstreamEnded(Struct, frozen=True, gc=False):
     """The whole answer is here, and sent on or about to be."""
 
     outcome: Outcome
     usage: Usage | None
 
 
-class ClientLeft(Struct, frozen=True):
+class ClientLeft(Struct, frozen=True, gc=False):
     """The client is gone, wherever the request is."""
 
 
-class Watched(Struct, frozen=True):
+class Watched(Struct, frozen=True, gc=False):
     """A look at the clock: when the endpoint last sent something, and since when the client does
     not read (None: it reads)."""
 
@@ -92,44 +92,44 @@ ExchangeEvent = (
 )
 
 
-class Tell(Struct, frozen=True):
+class Tell(Struct, frozen=True, gc=False):
     """Feed this to the router."""
 
     event: Event
 
 
-class Open(Struct, frozen=True):
+class Open(Struct, frozen=True, gc=False):
     """Send the request to this endpoint; `is_fresh`: not over a kept-alive connection."""
 
     endpoint: EndpointId
     is_fresh: bool = False
 
 
-class Forward(Struct, frozen=True):
+class Forward(Struct, frozen=True, gc=False):
     """From now on bytes go to the client as they come."""
 
 
-class Deliver(Struct, frozen=True):
+class Deliver(Struct, frozen=True, gc=False):
     """Send the endpoint's own error answer that was kept."""
 
 
-class Fail(Struct, frozen=True):
+class Fail(Struct, frozen=True, gc=False):
     """Nothing was sent yet: answer with this refusal."""
 
     refusal: Refusal
 
 
-class Break(Struct, frozen=True):
+class Break(Struct, frozen=True, gc=False):
     """Something was sent already: end the answer so that nobody takes it for whole."""
 
     refusal: Refusal
 
 
-class Abort(Struct, frozen=True):
+class Abort(Struct, frozen=True, gc=False):
     """Close the connection to the endpoint, so that it stops working for nobody."""
 
 
-class Drop(Struct, frozen=True):
+class Drop(Struct, frozen=True, gc=False):
     """Close the connection to the client, which does not read."""
 
 

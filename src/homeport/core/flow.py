@@ -7,11 +7,12 @@ count and by bytes, are of all queues together; a request over them is refused a
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from homeport.core.ids import Instant, ModelName, RequestId
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(Struct, gc=False):
     """One queued request."""
 
     request_id: RequestId

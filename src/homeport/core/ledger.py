@@ -17,15 +17,14 @@ PREFILL_DONE_SHARE_MAX = 0.95
 """A running prefill that overstays its time still counts for the rest of this share."""
 
 
-class Prior(Struct, frozen=True):
+class Prior(Struct, frozen=True, gc=False):
     """The turn before, answered at the same endpoint: what the hit surely rests on."""
 
     prompt_tokens: int
     output_tokens: int
 
 
-@dataclass(slots=True)
-class Charge:
+class Charge(Struct, gc=False):
     """What one leg holds of an endpoint."""
 
     slot: Slot

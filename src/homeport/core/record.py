@@ -7,7 +7,7 @@ from homeport.core.event import Event
 from homeport.core.ids import Instant
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     sequence: int
     at: Instant
     event: Event

@@ -35,7 +35,7 @@ class Reason(StrEnum):
     INTERNAL = "internal"
 
 
-class Refusal(Struct, frozen=True):
+class Refusal(Struct, frozen=True, gc=False):
     """A reason, a sentence for a person, the field at fault, and how long waiting would help."""
 
     reason: Reason

@@ -6,11 +6,11 @@ come out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import assert_never
 
 import msgspec
 import xxhash
+from msgspec import Struct
 
 from homeport.core.command import Command, Dispatch, Reject, WakeAt
 from homeport.core.dice import Dice
@@ -52,8 +52,7 @@ GENERATED = 0xA5A5_5A5A_C3C3_3C3C
 """Turns a prompt's last hash into the name of what was generated after it."""
 
 
-@dataclass(slots=True)
-class Live:
+class Live(Struct, gc=False):
     """A request that is neither answered nor refused yet."""
 
     request: Request

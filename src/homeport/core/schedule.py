@@ -32,7 +32,7 @@ class Unplaced(Enum):
     NONE = "none"  # nobody is left who could
 
 
-class Placement(Struct, frozen=True):
+class Placement(Struct, frozen=True, gc=False):
     """Where, at what charge, and the decision as it will be told."""
 
     slot: Slot
@@ -42,7 +42,7 @@ class Placement(Struct, frozen=True):
     decision: Decision
 
 
-class Books(Struct, frozen=True):
+class Books(Struct, frozen=True, gc=False):
     """The columns of all machines together: what a policy may read (`policy.Load`)."""
 
     running: list[int]
@@ -53,7 +53,7 @@ class Books(Struct, frozen=True):
     step_s: list[float]
 
 
-class View(Struct, frozen=True):
+class View(Struct, frozen=True, gc=False):
     """One request's situation (`policy.Situation`)."""
 
     slots: tuple[Slot, ...]

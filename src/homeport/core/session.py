@@ -10,6 +10,8 @@ A session is idle from the end of its last turn on, and forgotten after `hold`.
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from homeport.core.endpoint import Slot
 from homeport.core.ids import BlockHash, Instant, RequestId, TenantName
 from homeport.core.request import Prompt, Request
@@ -37,8 +39,7 @@ def is_single_text(prompt: Prompt) -> bool:
     return len(prompt.turns) <= 1
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct, gc=False):
     """One conversation. Token counts are of its newest turn."""
 
     key: Key

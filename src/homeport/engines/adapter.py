@@ -9,7 +9,7 @@ from homeport.core.endpoint import Sample
 from homeport.core.ids import Tokens
 
 
-class EngineReading(Struct, frozen=True):
+class EngineReading(Struct, frozen=True, gc=False):
     """What a metrics page says, summed over data-parallel ranks. None where it does not say."""
 
     running: int | None = None

@@ -5,7 +5,7 @@ from msgspec import Struct
 from homeport.engines.adapter import STREAMS_WITHOUT_USAGE, EngineReading, Verdict, verdict_of
 
 
-class OpenAI(Struct, frozen=True):
+class OpenAI(Struct, frozen=True, gc=False):
     """Health by the model list, which every such server has; no metrics."""
 
     name: str = "openai"

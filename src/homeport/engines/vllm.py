@@ -20,7 +20,7 @@ PREEMPTIONS = b"vllm:num_preemptions_total"
 NAMES = (RUNNING, WAITING, KV_USAGE, CACHE_CONFIG, PREFIX_HITS, PREFIX_QUERIES, PREEMPTIONS)
 
 
-class Vllm(Struct, frozen=True):
+class Vllm(Struct, frozen=True, gc=False):
     """Prefix hits and queries count tokens. `/health` is 200 with an empty body."""
 
     name: str = "vllm"

@@ -33,7 +33,7 @@ class Counters:
         self.stripped_headers = 0
 
 
-class Identity(Struct, frozen=True):
+class Identity(Struct, frozen=True, gc=False):
     """The names of one request: ours, and the client's own."""
 
     id: RequestId

@@ -15,7 +15,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-class Incoming(Struct, frozen=True):
+class Incoming(Struct, frozen=True, gc=False):
     """One whole request of a client."""
 
     method: str

@@ -65,7 +65,7 @@ class Target(Struct, frozen=True):
     """`Host`, and the engine's own key where it wants one."""
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """A client's request as it will be sent on, but for what depends on the endpoint."""
 
     incoming: Incoming

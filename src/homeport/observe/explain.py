@@ -27,7 +27,7 @@ REQUESTS_MAX = 10_000
 Step = RequestArrived | RequestRefused | FirstByteSent | LegEnded | RequestEnded | Dispatch | Reject
 
 
-class Considered(Struct, frozen=True):
+class Considered(Struct, frozen=True, gc=False):
     endpoint: str
     dropped_by: str | None
     scores: dict[str, float]
@@ -35,7 +35,7 @@ class Considered(Struct, frozen=True):
     cached_tokens: int
 
 
-class Told(Struct, frozen=True):
+class Told(Struct, frozen=True, gc=False):
     """A decision, with the terms of its costs by name."""
 
     policy: str
@@ -49,12 +49,12 @@ class Told(Struct, frozen=True):
     considered: list[Considered]
 
 
-class Moment(Struct, frozen=True):
+class Moment(Struct, frozen=True, gc=False):
     at_s: float
     event: str
 
 
-class Explanation(Struct, frozen=True):
+class Explanation(Struct, frozen=True, gc=False):
     """All that is known of one request. Times are seconds since it arrived."""
 
     request_id: str

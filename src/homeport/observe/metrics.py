@@ -71,7 +71,7 @@ class Histogram:
         return 0.0
 
 
-class Live(Struct):
+class Live(Struct, gc=False):
     """A request that has not ended: what its end will be measured against."""
 
     request: Request

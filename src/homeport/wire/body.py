@@ -2,12 +2,13 @@
 
 msgspec checks the syntax in one pass and hands out each member's raw value, but resolves
 duplicate keys silently. So the members are laid side by side over the body again: only when they
-cover it exactly, comparing every value, was no key there twice. A body whose keys the router and
-an engine could read differently is refused.
+cover it exactly was no key there twice. A body whose keys the router and an engine could read
+differently is refused.
 """
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -32,7 +33,7 @@ class BodyError(Exception):
         self.param = param
 
 
-class Member(Struct, frozen=True, gc=False):
+class Member(NamedTuple):
     """`body[begin:end]` is `"key": value`; the value begins at `value_begin`."""
 
     begin: int
@@ -49,6 +50,13 @@ class Body:
 
     def __contains__(self, key: str) -> bool:
         return key in self.members
+
+    def view(self, key: str) -> memoryview | None:
+        """As `raw`, without a copy."""
+        member = self.members.get(key)
+        if member is None or self.data.startswith(b"null", member.value_begin):
+            return None
+        return memoryview(self.data)[member.value_begin : member.end]
 
     def raw(self, key: str) -> bytes | None:
         """The member's value as it stands; None when there is no such member or it is null."""
@@ -98,27 +106,41 @@ def members_of(data: bytes) -> dict[str, Member]:
         raise BodyError("The body is nested too deeply.") from None
     except msgspec.DecodeError as error:
         raise BodyError(f"The body is not valid JSON: {error}.") from None
+    return members_side_by_side(data, values) or members_in_any_layout(data, values)
+
+
+def members_side_by_side(data: bytes, values: dict[str, msgspec.Raw]) -> dict[str, Member] | None:
+    """Where members are in a body without white space or escapes around its keys, as most are.
+
+    None when that is another layout. Whatever else stood in it, white space, an escape, or a
+    member that another of the same key has hidden, would make it longer than its members are.
+    """
+    members: dict[str, Member] = {}
+    begin = 1
+    for key, raw in values.items():
+        if not key.isascii():
+            return None
+        value_begin = begin + len(key) + 3
+        end = value_begin + len(memoryview(raw))
+        members[key] = Member(begin, value_begin, end)
+        begin = end + 1
+    return members if begin == len(data) else None
+
+
+def members_in_any_layout(data: bytes, values: dict[str, msgspec.Raw]) -> dict[str, Member]:
     opening = OPENING.match(data)
     assert opening is not None, "an object begins with a brace"
     at = opening.end()
     members: dict[str, Member] = {}
-    comma, find_key = b"", KEY.match
+    find_key = KEY.match
     for key, raw in values.items():
-        # Nearly all bodies are written without spaces and escapes around their keys.
-        begin = at + len(comma)
-        name = b'%b"%b":' % (comma, key.encode())
-        value_begin = at + len(name)
         value = memoryview(raw)
-        if not (data.startswith(name, at) and data.startswith(value, value_begin)):
-            found = find_key(data, at)
-            if found is None or not is_key(found[1], key):
-                raise duplicate(data, at)
-            begin, value_begin = found.start(1) - 1, found.end()
-            if not data.startswith(value, value_begin):
-                raise duplicate(data, at)
-        at = value_begin + len(value)
-        members[key] = Member(begin, value_begin, at)
-        comma, find_key = b",", NEXT_KEY.match
+        found = find_key(data, at)
+        if found is None or not is_key(found[1], key) or not data.startswith(value, found.end()):
+            raise duplicate(data, at)
+        at = found.end() + len(value)
+        members[key] = Member(found.start(1) - 1, found.end(), at)
+        find_key = NEXT_KEY.match
     if CLOSING.fullmatch(data, at) is None:
         raise duplicate(data, at)
     return members

@@ -32,7 +32,7 @@ SESSION_FIELDS = ("session_id", "prompt_cache_key")
 STREAM_OPTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, gc=False):
     """What a decision and a relay need of a body."""
 
     body: Body
@@ -83,20 +83,22 @@ def chat_prompt(body: Body, seed: int) -> Prompt:
 
 
 def text_prompt(body: Body, seed: int) -> Prompt:
-    prompt = body.raw("prompt")
+    prompt = body.view("prompt")
     if prompt is None:
         if "prompt_embeds" in body:
             return Prompt()
         raise BodyError("`prompt` is missing: send a text, texts, or token ids.", "prompt")
-    if prompt[:1] not in (b'"', b"["):
-        raise BodyError(f"`prompt` must be text or an array, found {kind_of(prompt)}.", "prompt")
+    if prompt[0] not in b'"[':
+        found = kind_of(bytes(prompt[:1]))
+        raise BodyError(f"`prompt` must be text or an array, found {found}.", "prompt")
     return prompts.of_text(prompt, seed)
 
 
-def array(body: Body, key: str) -> bytes | None:
-    raw = body.raw(key)
-    if raw is not None and raw[:1] != b"[":
-        raise BodyError(f"`{key}` must be an array, found {kind_of(raw)}.", key)
+def array(body: Body, key: str) -> memoryview | None:
+    raw = body.view(key)
+    if raw is not None and raw[0] not in b"[":
+        found = kind_of(bytes(raw[:1]))
+        raise BodyError(f"`{key}` must be an array, found {found}.", key)
     return raw
 
 

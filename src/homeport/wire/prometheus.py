@@ -20,7 +20,7 @@ LABEL = re.compile(rb'[ \t]*([^\s=,"]++)[ \t]*=[ \t]*"((?:[^"\\]++|\\.)*+)"[ \t]
 ESCAPED = re.compile(rb"\\(.)")
 
 
-class Sample(Struct, frozen=True):
+class Sample(Struct, frozen=True, gc=False):
     """One line: what stands between the braces, as it stands there, and the value."""
 
     labels: bytes

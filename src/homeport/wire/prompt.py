@@ -1,14 +1,15 @@
 """Prompt identity: text to a chain of 64-bit xxh3 values.
 
-The text is what the model will read, in the order in which most chat templates render it: system,
-tools, messages. It is hashed as it stands in the JSON, between its quotes: unescaping 400 KB
-would cost more than the rest of a decision. So the same text escaped by another encoder is
-another prompt; an agent keeps its encoder, and agents of one kind share theirs. Control bytes,
-which raw JSON text cannot contain, mark who speaks, so two different conversations never render
-to the same bytes.
+The text is a conversation's messages as they stand in the JSON, less what is written anew in one
+form: white space between members, content that is a list of one text, marks for the transport.
+Nearly every agent already writes that form, so nearly every prompt is hashed where it lies, without
+a copy. Nothing is unescaped, which would cost more than the rest of a decision: the same text
+escaped by another encoder is another prompt, but an agent keeps its encoder, and agents of one
+kind share theirs. Tools stand after the system prompt, where most chat templates render them.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -21,21 +22,21 @@ from homeport.core.request import Prompt
 
 TURNS_MAX = 24
 """How many newest message ends are told: an agent's turn adds an answer and its tools' results."""
-
-SPEAKER = b"\x01"
-SAYS = b"\x02"
-PART = b"\x03"
-MEMBER = b"\x04"
+TURN = 0x00FF_00FF_0F0F_3C3C
+"""Keeps a turn's end apart from a block that ends at the same place."""
 
 ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-FIRST = re.compile(rb'\[\s*\{\s*"role"')
-JOINT = re.compile(rb'\}\s*,\s*\{\s*"role"')
-LAST = re.compile(rb"\}\s*\]\Z")
-PLAIN = re.compile(rb'\s*:\s*"(\w+)"\s*,\s*"content"\s*:\s*"')
-TRANSPORT_MARKS = frozenset({"cache_control"})
-SYSTEM = (b"system", b"developer")
+AS_IT_STANDS = re.compile(
+    rb'\{"role":"\w+",'
+    rb'(?:"content":["n]|"tool_calls":\[|"tool_call_id":"[^"\\]*","content":")'
+)
+"""The beginnings of messages that would be written just so."""
+MARK = b'"cache_control"'
+MARK_REACH = 256
+"""How far before a message's end its mark for the transport can stand."""
+SYSTEM = re.compile(rb'\{"role":"(?:system|developer)"')
 
 
 @lru_cache(maxsize=1024)
@@ -44,30 +45,32 @@ def seed_of(secret: bytes, model: str, salt: str = "") -> int:
     return xxhash.xxh3_64_intdigest(b"\x00".join((secret, model.encode(), salt.encode())))
 
 
-def of_chat(messages: bytes, tools: bytes | None, seed: int) -> Prompt:
-    """The identity of a conversation; `messages` and `tools` are raw, valid JSON arrays."""
-    spoken = split_plain(messages)
-    if spoken is None:
-        spoken = [speech_of(bytes(message)) for message in ARRAY.decode(messages)]
+def of_chat(messages: bytes | memoryview, tools: bytes | memoryview | None, seed: int) -> Prompt:
+    """The identity of a conversation; `messages` and `tools` are raw, valid JSON arrays.
+
+    Raises msgspec.DecodeError where `messages` is not JSON.
+    """
+    raws = ARRAY.decode(messages)
+    ends = ends_as_they_stand(messages, raws)
+    if ends is None:
+        written = [as_written(bytes(raw)) for raw in raws]
+        messages = b"[" + b",".join(written) + b"]"
+        ends = ends_of(written)
     if tools is not None:
-        leading = 0
-        while leading < len(spoken) and spoken[leading][0] in SYSTEM:
-            leading += 1
-        spoken.insert(leading, (b"tools", tools))
-    pieces = [SPEAKER + role + SAYS + text for role, text in spoken]
-    return identity(pieces, seed)
+        messages, ends = with_tools(bytes(messages), tools, ends)
+    return identity(messages[: ends[-1]] if ends else messages, ends, seed)
 
 
-def of_text(prompt: bytes, seed: int) -> Prompt:
+def of_text(prompt: bytes | memoryview, seed: int) -> Prompt:
     """The identity of a completions prompt: a raw JSON string, or an array of texts or tokens."""
-    is_string = prompt[:1] == b'"'
-    return identity([prompt[1:-1] if is_string else prompt], seed)
+    if prompt[0] in b'"':
+        prompt = prompt[1:-1]
+    return identity(prompt, [len(prompt)], seed)
 
 
-def identity(pieces: Sequence[bytes], seed: int) -> Prompt:
-    """The chain over the joined pieces; each piece's end is the end of a turn."""
+def identity(text: bytes | memoryview, ends: Sequence[int], seed: int) -> Prompt:
+    """The chain over the text; each of `ends`, in rising order, is the end of a turn."""
     digest = xxhash.xxh3_64_intdigest
-    text = b"".join(pieces)
     size = len(text)
     blocks: list[BlockHash] = []
     begin, chain = 0, seed
@@ -77,80 +80,95 @@ def identity(pieces: Sequence[bytes], seed: int) -> Prompt:
         chain = digest(text[begin:end], chain)
         blocks.append(BlockHash(chain))
         begin = end
-    return Prompt(tuple(blocks), turns_of(pieces, text, blocks, seed), Bytes(size))
-
-
-def turns_of(
-    pieces: Sequence[bytes], text: bytes, blocks: list[BlockHash], seed: int
-) -> tuple[BlockHash, ...]:
-    """Chain values at the exact ends of the newest pieces, newest first."""
     turns: list[BlockHash] = []
-    end, whole = len(text), len(blocks)
-    for piece in reversed(pieces[-TURNS_MAX:]):
-        while whole and BLOCK_ENDS[whole - 1] > end:
-            whole -= 1
-        begin = BLOCK_ENDS[whole - 1] if whole else 0
-        chain = blocks[whole - 1] if whole else seed
-        # The leading byte keeps a turn's end apart from a block that ends at the same place.
-        turns.append(BlockHash(xxhash.xxh3_64_intdigest(b"\x00" + text[begin:end], chain)))
-        end -= len(piece)
-    return tuple(turns)
+    for end in reversed(ends[-TURNS_MAX:]):
+        whole = bisect_right(BLOCK_ENDS, end)
+        begin, chain = (BLOCK_ENDS[whole - 1], blocks[whole - 1]) if whole else (0, seed)
+        turns.append(BlockHash(digest(text[begin:end], chain ^ TURN)))
+    return Prompt(tuple(blocks), tuple(turns), Bytes(size))
 
 
-def split_plain(messages: bytes) -> list[tuple[bytes, bytes]] | None:
-    """Who says what, when each message is `{"role": ..., ...}`; None when they must be parsed.
-
-    In valid JSON the bytes `},{"role"` cannot stand inside a string, since its quotes would be
-    escaped.
-    """
-    first, last = FIRST.match(messages), LAST.search(messages, max(0, len(messages) - 64))
-    if first is None or last is None:
-        return None
-    inner = messages[first.end() : last.start()]
-    joint = JOINT.search(inner)
-    parts = inner.split(joint.group()) if joint else [inner]
-    spoken: list[tuple[bytes, bytes]] = []
-    for part in parts:
-        plain = PLAIN.match(part)
-        # The first quote is the last: nothing is escaped and nothing stands after the content.
-        if plain is not None and part.find(b'"', plain.end()) == len(part) - 1:
-            spoken.append((plain.group(1), part[plain.end() : -1]))
-            continue
-        try:
-            spoken.append(speech_of(b'{"role"' + part + b"}"))
-        except msgspec.DecodeError:
-            return None  # the joint was deeper inside a message
-    return spoken
+def ends_as_they_stand(
+    messages: bytes | memoryview, raws: Sequence[msgspec.Raw]
+) -> list[int] | None:
+    """Where each message ends; None when one of them, or what is between, must be written anew."""
+    ends: list[int] = []
+    end = 0
+    for raw in raws:
+        message = bytes(raw)
+        if not stands(message):
+            return None
+        end += 1 + len(message)
+        ends.append(end)
+    # One byte before each message and one at the end leave no room for white space.
+    return ends if end + 1 == len(messages) else None
 
 
-def speech_of(message: bytes) -> tuple[bytes, bytes]:
-    """Role and text of one raw message: whatever of it reaches the model, in one form."""
-    if message[:1] != b"{":
-        return (b"", message)
+def stands(message: bytes) -> bool:
+    return AS_IT_STANDS.match(message) is not None and message.find(MARK, -MARK_REACH) < 0
+
+
+def ends_of(written: Sequence[bytes]) -> list[int]:
+    ends: list[int] = []
+    end = 0
+    for message in written:
+        end += 1 + len(message)
+        ends.append(end)
+    return ends
+
+
+def with_tools(
+    messages: bytes, tools: bytes | memoryview, ends: Sequence[int]
+) -> tuple[bytes, list[int]]:
+    """Text and turns with the tools after the leading system messages."""
+    leading = at = 0
+    while leading < len(ends) and SYSTEM.match(messages, at + 1) is not None:
+        at = ends[leading]
+        leading += 1
+    text = b"".join((messages[:at], tools, messages[at:]))
+    return text, [*ends[:leading], *[end + len(tools) for end in ends[leading:]]]
+
+
+def as_written(message: bytes) -> bytes:
+    """One message in the form that nearly every agent uses: compact, its role first."""
+    if message[:1] != b"{" or stands(message):
+        return message
     members = {key: bytes(raw) for key, raw in OBJECT.decode(message).items()}
-    role = members.pop("role", b"").strip(b'"')
-    said = content_of(members.pop("content", b"null"))
-    for key, raw in members.items():
-        if key not in TRANSPORT_MARKS and raw != b"null":
-            said += MEMBER + key.encode() + SAYS + raw
-    return (role, said)
+    role = members.pop("role", None)
+    if role is not None:
+        members = {"role": role, **members}
+    if "content" in members:
+        members["content"] = content_of(members["content"])
+    return written_object(members)
 
 
 def content_of(raw: bytes) -> bytes:
     """A string and a list of one text part are the same content."""
-    if raw[:1] == b'"':
-        return raw[1:-1]
     if raw[:1] != b"[":
-        return b"" if raw == b"null" else raw
-    return PART.join(part_of(bytes(part)) for part in ARRAY.decode(raw))
+        return raw
+    parts = [part_of(bytes(part)) for part in ARRAY.decode(raw)]
+    if len(parts) == 1 and (text := only_text(parts[0])) is not None:
+        return text
+    return b"[" + b",".join([written_object(part) for part in parts]) + b"]"
 
 
-def part_of(raw: bytes) -> bytes:
+def part_of(raw: bytes) -> dict[str, bytes] | bytes:
     if raw[:1] != b"{":
         return raw
-    part = {key: bytes(value) for key, value in OBJECT.decode(raw).items()}
+    return {key: bytes(value) for key, value in OBJECT.decode(raw).items()}
+
+
+def only_text(part: dict[str, bytes] | bytes) -> bytes | None:
+    if isinstance(part, bytes) or part.get("type") not in (b'"text"', b'"input_text"'):
+        return None
     text = part.get("text")
-    if part.get("type") in (b'"text"', b'"input_text"') and text is not None and text[:1] == b'"':
-        return text[1:-1]
-    kept = (k.encode() + SAYS + v for k, v in part.items() if k not in TRANSPORT_MARKS)
-    return MEMBER + MEMBER.join(kept)
+    return text if text is not None and text[:1] == b'"' else None
+
+
+def written_object(members: dict[str, bytes] | bytes) -> bytes:
+    if isinstance(members, bytes):
+        return members
+    kept = [
+        b'"%b":%b' % (key.encode(), raw) for key, raw in members.items() if key != "cache_control"
+    ]
+    return b"{" + b",".join(kept) + b"}"

@@ -21,14 +21,14 @@ BLANK_LINE = re.compile(rb"\n\n|\n\r\n?|\r\r\n?")
 UNFINISHED_BYTES_MAX = 16 << 20
 
 
-class SseEvent(Struct, frozen=True):
+class SseEvent(Struct, frozen=True, gc=False):
     """One event as the reader of a stream sees it. An event without a name has an empty one."""
 
     event: bytes
     data: bytes
 
 
-class SseOverflow(Struct, frozen=True):
+class SseOverflow(Struct, frozen=True, gc=False):
     """An event did not end within `limit` bytes: the last thing that a reader returns."""
 
     limit: int

@@ -13,7 +13,7 @@ from msgspec import Struct
 from homeport.core.refusal import Reason, Refusal
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """How a reason looks from outside.
 
     `may_retry`: the same request, sent again later, may be answered. `closes`: what follows on this
@@ -63,14 +63,14 @@ TABLE: dict[Reason, Row] = {
 CONNECTION_CLOSE = (b"connection", b"close")
 
 
-class _Error(Struct):
+class _Error(Struct, gc=False):
     message: str
     type: str
     param: str | None
     code: str
 
 
-class _Body(Struct):
+class _Body(Struct, gc=False):
     error: _Error
 
 

@@ -26,11 +26,11 @@ DATA = re.compile(rb"(?:^|[\r\n])data:([^\r\n]*)")
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
 
 
-class _Details(Struct):
+class _Details(Struct, gc=False):
     cached_tokens: Count | None = None
 
 
-class _Reported(Struct):
+class _Reported(Struct, gc=False):
     """The names of three APIs: chat and completions, Responses, Messages."""
 
     prompt_tokens: Count | None = None
@@ -43,7 +43,7 @@ class _Reported(Struct):
     cache_creation_input_tokens: Count | None = None
 
 
-class _Chunk(Struct):
+class _Chunk(Struct, gc=False):
     choices: list[msgspec.Raw]
     usage: dict[str, msgspec.Raw] | None = None
 

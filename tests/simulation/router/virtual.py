@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
+from itertools import accumulate, count
 from typing import assert_never
 
 import msgspec
@@ -421,7 +421,7 @@ class World:
             id=request_id,
             tenant=TenantName("t"),
             model=MODEL,
-            prompt=identity(agent.pieces, 1),
+            prompt=identity(b"".join(agent.pieces), [*accumulate(map(len, agent.pieces))], 1),
             session=agent.session,
             body_bytes=Bytes(len(said)),
             stream=self.dice.random() < 0.8,

@@ -33,6 +33,8 @@ def test_layout_does_not_count() -> None:
     assert chat(USER, other) == chat(USER, other, compact=False)
     swapped = {"content": USER["content"], "role": "user"}
     assert chat(USER, other) == chat(swapped, other)
+    call = {"role": "tool", "tool_call_id": "call_1", "content": "result"}
+    assert chat(USER, call) == chat(USER, call, compact=False)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_each_message_is_a_turn_whatever_stands_around_it(message: Any, compact:
 
 def test_members_beside_the_content_are_not_content() -> None:
     assert chat(TOOL) == chat(TOOL, compact=False)
-    assert chat(TOOL) == chat({"tool_call_id": "call_1", **TOOL})
+    assert chat(TOOL).turns != chat({"role": "tool", "content": "result"}).turns
 
 
 def test_joints_of_several_layouts_in_one_list() -> None:
