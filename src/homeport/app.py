@@ -20,6 +20,7 @@ from homeport.engines import dialect
 from homeport.gateway.admin import Admin
 from homeport.gateway.auth import Tenants, TrustedPeers
 from homeport.gateway.handler import Handler
+from homeport.gateway.outbox import Outbox
 from homeport.gateway.probe import Probe
 from homeport.gateway.relay import Target
 from homeport.gateway.server import Server, ServerLimits
@@ -63,7 +64,8 @@ class Homeport:
             observers.append(self.journal)
         self.router = Router(POLICIES)
         self.driver = Driver(self.router, loop, observers)
-        self.targets = {engine.url: target_of(engine, environ, loop) for engine in config.engines}
+        outbox = Outbox(loop)
+        self.targets = {engine.url: target_of(engine, environ, outbox) for engine in config.engines}
         self.handler = Handler(
             driver=self.driver,
             targets=self.targets,
@@ -72,7 +74,7 @@ class Homeport:
             patience=patience_of(config),
             secret=secret_of(config, environ),
         )
-        self.server = Server(self.handler, server_limits_of(config), loop)
+        self.server = Server(self.handler, server_limits_of(config), outbox)
         self.probes = [
             Probe(
                 target,
@@ -173,9 +175,7 @@ class Homeport:
         return self.metrics.page(gauges)
 
 
-def target_of(
-    engine: Engine, environ: Mapping[str, str], loop: asyncio.AbstractEventLoop
-) -> Target:
+def target_of(engine: Engine, environ: Mapping[str, str], outbox: Outbox) -> Target:
     parts = urlsplit(engine.url)
     assert parts.hostname is not None, "the config was checked"
     lines = b"host: %b\r\n" % parts.netloc.encode()
@@ -183,7 +183,7 @@ def target_of(
         lines += b"authorization: Bearer %b\r\n" % environ[engine.api_key_env].encode()
     return Target(
         id=engine.url,
-        pool=Pool(parts.hostname, parts.port or 80, loop),
+        pool=Pool(parts.hostname, parts.port or 80, outbox),
         dialect=dialect(engine.dialect),
         served_as=engine.served_as or engine.model,
         head_lines=lines,

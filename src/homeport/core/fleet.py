@@ -16,6 +16,8 @@ class Fleet:
 
     running_max_default: int = 512
     specs: list[EndpointSpec | None] = field(default_factory=list[EndpointSpec | None])
+    ids: list[EndpointId] = field(default_factory=list[EndpointId])
+    """The name of each endpoint; of an empty slot it is that of the endpoint before."""
     kv_tokens: list[int] = field(default_factory=list[int])
     block_tokens: list[int] = field(default_factory=list[int])
     running_max: list[int] = field(default_factory=list[int])
@@ -39,9 +41,10 @@ class Fleet:
         if is_new:
             self.specs.append(None)
             self.samples.append(None)
+            self.ids.append(spec.id)
             for column in (self.kv_tokens, self.block_tokens, self.running_max):
                 column.append(0)
-        self.specs[slot], self.samples[slot] = spec, None
+        self.specs[slot], self.ids[slot], self.samples[slot] = spec, spec.id, None
         self.slots[spec.id] = slot
         self.kv_tokens[slot] = spec.kv_tokens or KV_TOKENS_PRIOR
         self.block_tokens[slot] = BLOCK_TOKENS_PRIOR

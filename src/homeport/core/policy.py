@@ -1,7 +1,7 @@
 """What a placement policy is given and what it gives back."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from homeport.core.endpoint import Slot
 
@@ -84,6 +84,22 @@ class Situation(Protocol):
     def load(self) -> Load: ...
 
 
+class Priced(NamedTuple):
+    """What the endpoints of a situation cost."""
+
+    costs: list[float]
+    """For each of `situation.slots`, in seconds."""
+    terms_of: Callable[[int], tuple[float, ...]]
+    """What the cost at this place of `situation.slots` is made of: terms that add up to it."""
+
+
+def priced_by_one_term(costs: list[float]) -> Priced:
+    def terms_of(place: int) -> tuple[float, ...]:
+        return (costs[place],)
+
+    return Priced(costs, terms_of)
+
+
 class Policy(Protocol):
     """A pure function of the situation. Lower cost wins; equal costs are settled by seeded dice."""
 
@@ -95,10 +111,4 @@ class Policy(Protocol):
         """What a cost is made of, by name."""
         ...
 
-    def price(self, situation: Situation) -> list[float]:
-        """For each of `situation.slots` its cost in seconds."""
-        ...
-
-    def terms_of(self, situation: Situation, chosen: Sequence[int]) -> list[tuple[float, ...]]:
-        """The terms of the costs at these places of `situation.slots`; they add up to the cost."""
-        ...
+    def price(self, situation: Situation) -> Priced: ...

@@ -187,7 +187,7 @@ class Router:
         self.index.learn(slot, request.prompt.blocks)
         self.trim(slot, request.model)
         self.sessions.settle_at(session, slot, request, placed.prompt_tokens)
-        return Dispatch(request.id, self.fleet.spec(slot).id, placed.decision)
+        return Dispatch(request.id, self.fleet.ids[slot], placed.decision)
 
     def wait(self, live: Live, now: Instant) -> None:
         request = live.request

@@ -15,7 +15,7 @@ from homeport.core.fleet import Fleet
 from homeport.core.health import Health
 from homeport.core.ids import BlockHash, Instant, Tokens
 from homeport.core.ledger import Ledger, Prior
-from homeport.core.policy import Policy
+from homeport.core.policy import Policy, Priced
 from homeport.core.prefix import BLOCK_ENDS, PrefixIndex
 from homeport.core.rates import Rates
 from homeport.core.request import Request
@@ -109,21 +109,21 @@ class Scheduler:
         if not candidates:
             return Unplaced.FULL if "full" in dropped else Unplaced.NONE
         view, prior = self.view(request, session, candidates, turn, now)
-        costs = policy.price(view)
-        best = cheapest(costs, dice)
-        slot = view.slots[best]
+        priced = policy.price(view)
+        best = cheapest(priced.costs, dice)
+        slot, ids = view.slots[best], self.fleet.ids
         decision = Decision(
             policy=policy.name,
             terms=policy.terms,
-            winner=self.fleet.spec(slot).id,
+            winner=ids[slot],
             prompt_tokens=Tokens(view.prompt_tokens),
             predicted_cached_tokens=Tokens(view.hits[best]),
             predicted_wait_s=view.waits[best],
-            considered=self.considered(view, costs, best, policy),
+            considered=self.considered(view, priced, best),
             dropped=dropped,
             is_last_resort=not candidates & self.health.up,
             session=session.id,
-            home=None if session.home is None else self.fleet.spec(session.home).id,
+            home=None if session.home is None else ids[session.home],
             moved=self.why_moved(session, slot, candidates, tried),
         )
         return Placement(
@@ -226,18 +226,17 @@ class Scheduler:
         last = blocks[session.blocks - 1]
         return bool(self.index.holders.get(last, 0) >> session.home & 1)
 
-    def considered(
-        self, view: View, costs: list[float], best: int, policy: Policy
-    ) -> tuple[Considered, ...]:
+    def considered(self, view: View, priced: Priced, best: int) -> tuple[Considered, ...]:
         """The winner, and the next best after it."""
+        costs, terms_of = priced
         ranked = sorted(range(len(costs)), key=costs.__getitem__)[:CONSIDERED_MAX]
         if ranked[0] != best:
             ranked = [best, *[i for i in ranked if i != best]][:CONSIDERED_MAX]
-        spec, slots, hits = self.fleet.spec, view.slots, view.hits
+        ids, slots, hits = self.fleet.ids, view.slots, view.hits
         return tuple(
             [
-                Considered(spec(slots[i]).id, costs[i], Tokens(hits[i]), terms)
-                for i, terms in zip(ranked, policy.terms_of(view, ranked), strict=True)
+                Considered(ids[slots[place]], costs[place], Tokens(hits[place]), terms_of(place))
+                for place in ranked
             ]
         )
 

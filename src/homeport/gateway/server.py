@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from homeport.core.refusal import Reason, Refusal
 from homeport.gateway.http import CONTINUE, Incoming, bad, fault_of
+from homeport.gateway.outbox import Outbox
 from homeport.wire.headers import Pair
 from homeport.wire.status import error_body, refusal_head
 
@@ -76,6 +77,7 @@ class ServerConnection(asyncio.Protocol):
         "is_in_head",
         "limits",
         "loop",
+        "outgoing",
         "parser",
         "peer",
         "phase",
@@ -98,6 +100,7 @@ class ServerConnection(asyncio.Protocol):
         self.answering: Answering | None = None
         self.ready: deque[Incoming] = deque()
         self.backlog: list[bytes] = []
+        self.outgoing: list[bytes] = []
         self.phase = Phase.IDLE
         self.since = 0.0
         self.refusal: Refusal | None = None
@@ -154,6 +157,7 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
+        self.outgoing.clear()
         answering, self.answering = self.answering, None
         if answering is not None:
             answering.client_left()
@@ -204,6 +208,7 @@ class ServerConnection(asyncio.Protocol):
                     Reason.UPGRADE, "Only HTTP/1.1 is spoken here; do not ask for an upgrade."
                 )
             elif name == b"expect" and self.is_http11 and self.refusal is None:
+                self.flush()
                 self.transport.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
@@ -267,7 +272,7 @@ class ServerConnection(asyncio.Protocol):
         elif self.refusal is not None:
             self.refuse(self.refusal)
         elif self.has_ended:
-            self.transport.close()
+            self.close()
         else:
             self.phase = Phase.IDLE if self.is_complete else Phase.RECEIVING
             self.since = self.loop.time()
@@ -281,8 +286,23 @@ class ServerConnection(asyncio.Protocol):
             self.parse(data)
 
     def write(self, data: bytes) -> None:
+        """Write soon: at the end of this turn of the loop."""
         self.has_written = True
-        self.transport.write(data)
+        self.outgoing.append(data)
+        if len(self.outgoing) == 1:
+            self.server.outbox.add(self)
+
+    def flush(self) -> None:
+        """Write now what was to be written soon (`outbox.Outgoing`)."""
+        pieces = self.outgoing
+        if pieces:
+            self.outgoing = []
+            self.transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def close(self) -> None:
+        """Close when all is written."""
+        self.flush()
+        self.transport.close()
 
     def finish(self, keeps_alive: bool) -> None:
         """The answer is out."""
@@ -306,13 +326,15 @@ class ServerConnection(asyncio.Protocol):
         self.backlog.clear()
         self.pieces.clear()
         if self.has_ended or self.is_complete:
-            self.transport.close()
+            self.close()
         elif self.transport.can_write_eof():
+            self.flush()
             self.transport.write_eof()
 
     def drop(self) -> None:
         """Close at once, in the middle of whatever it is."""
         self.answering = None
+        self.outgoing.clear()
         self.transport.abort()
 
     def look_at_clock(self, now: float) -> None:
@@ -323,7 +345,7 @@ class ServerConnection(asyncio.Protocol):
         if self.phase is Phase.LINGERING and waited > LINGER_S:
             self.transport.abort()
         elif self.phase is Phase.IDLE and limits.idle_s is not None and waited > limits.idle_s:
-            self.transport.close()
+            self.close()
         elif self.phase is Phase.RECEIVING and limits.upload_s and waited > limits.upload_s:
             message = f"The request did not arrive within {limits.upload_s:.0f} s."
             self.refuse(Refusal(Reason.UPLOAD_TIMEOUT, message))
@@ -333,11 +355,15 @@ class Server:
     """All client connections of one listener."""
 
     def __init__(
-        self, handler: Handler, limits: ServerLimits, loop: asyncio.AbstractEventLoop
+        self,
+        handler: Handler,
+        limits: ServerLimits,
+        outbox: Outbox,
     ) -> None:
         self.handler = handler
         self.limits = limits
-        self.loop = loop
+        self.outbox = outbox
+        self.loop = outbox.loop
         self.connections: set[ServerConnection] = set()
         self.is_draining = False
         self.listener: asyncio.Server | None = None
@@ -361,7 +387,7 @@ class Server:
             self.listener.close()
         for connection in tuple(self.connections):
             if connection.phase is Phase.IDLE:
-                connection.transport.close()
+                connection.close()
 
     def abort(self) -> None:
         for connection in tuple(self.connections):

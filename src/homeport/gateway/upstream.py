@@ -12,6 +12,7 @@ from typing import Protocol
 import httptools
 
 from homeport.core.event import Failure
+from homeport.gateway.outbox import Outbox
 from homeport.wire.headers import Pair
 
 IDLE_S_MAX = 4.0
@@ -50,6 +51,7 @@ class UpstreamConnection(asyncio.Protocol):
         "is_whole",
         "keeps_alive",
         "leg",
+        "outgoing",
         "parser",
         "pieces",
         "pool",
@@ -61,6 +63,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.pool = pool
         self.parser = httptools.HttpResponseParser(self)
         self.leg: Leg | None = None
+        self.outgoing: tuple[bytes, ...] = ()
         self.pieces: list[bytes] = []
         self.is_used = False
         self.idle_since = 0.0
@@ -74,10 +77,17 @@ class UpstreamConnection(asyncio.Protocol):
         self.chunks_open = 0
 
     def send(self, leg: Leg, head: bytes, body: bytes) -> None:
-        """Send a request whose answer `leg` reads."""
+        """Send, at the end of this turn of the loop, a request whose answer `leg` reads."""
         self.leg = leg
         self.begin()
-        self.transport.writelines((head, body) if body else (head,))
+        self.outgoing = (head, body) if body else (head,)
+        self.pool.outbox.add(self)
+
+    def flush(self) -> None:
+        """(`outbox.Outgoing`) Nothing when the leg gave the connection up in the meantime."""
+        pieces, self.outgoing = self.outgoing, ()
+        if pieces and self.leg is not None:
+            self.transport.writelines(pieces)
 
     # asyncio.Protocol
 
@@ -200,10 +210,11 @@ class UpstreamConnection(asyncio.Protocol):
 class Pool:
     """Connections to one endpoint."""
 
-    def __init__(self, host: str, port: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, host: str, port: int, outbox: Outbox) -> None:
         self.host = host
         self.port = port
-        self.loop = loop
+        self.outbox = outbox
+        self.loop = outbox.loop
         self.idle: deque[UpstreamConnection] = deque()
 
     def take(self) -> UpstreamConnection | None:

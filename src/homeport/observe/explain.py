@@ -1,7 +1,7 @@
 """Why a request went where it went: a fold over records, told request by request.
 
-Nothing is computed when a record passes: references to its events and commands are kept for the
-last requests, and the story is put together when somebody asks.
+When a record passes it is only encoded, and kept for the last requests; the story is put together
+when somebody asks.
 """
 
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from homeport.core.command import Dispatch, Reject
+from homeport.core.command import Dispatch, Reject, WakeAt
 from homeport.core.decision import Decision
 from homeport.core.event import (
     FirstByteSent,
@@ -21,6 +21,7 @@ from homeport.core.event import (
 from homeport.core.ids import Instant, RequestId, seconds
 from homeport.core.record import Record
 from homeport.core.refusal import Refusal
+from homeport.observe.frame import framed, records_in
 
 REQUESTS_MAX = 10_000
 
@@ -78,44 +79,63 @@ class Explainer:
 
     def __init__(self, requests_max: int = REQUESTS_MAX) -> None:
         self.requests_max = requests_max
-        self.steps: OrderedDict[RequestId, list[tuple[Instant, Step]]] = OrderedDict()
+        self.frames: OrderedDict[RequestId, bytes] = OrderedDict()
+        """Of each request the records that concern it, as in a journal."""
 
     def observe(self, record: Record) -> None:
         event = record.event
         if isinstance(event, RequestArrived):
-            self.begin(event.request.id, record.at, event)
-        elif isinstance(event, RequestRefused):
-            self.begin(event.request_id, record.at, event)
-        elif isinstance(event, FirstByteSent | LegEnded | RequestEnded):
-            self.add(event.request_id, record.at, event)
+            about = event.request.id
+        else:
+            about = getattr(event, "request_id", None)
+        if about is not None:
+            self.keep(about, framed(record))
         for command in record.commands:
-            if isinstance(command, Dispatch | Reject):
-                self.add(command.request_id, record.at, command)
+            if not isinstance(command, WakeAt) and command.request_id != about:
+                self.keep(command.request_id, framed(record))
 
-    def begin(self, request_id: RequestId, at: Instant, step: Step) -> None:
-        self.steps[request_id] = [(at, step)]
-        if len(self.steps) > self.requests_max:
-            self.steps.popitem(last=False)
-
-    def add(self, request_id: RequestId, at: Instant, step: Step) -> None:
-        steps = self.steps.get(request_id)
-        if steps is not None:
-            steps.append((at, step))
+    def keep(self, request_id: RequestId, frame: bytes) -> None:
+        frames = self.frames
+        known = frames.get(request_id)
+        if known is not None:
+            frames[request_id] = known + frame
+            return
+        frames[request_id] = frame
+        if len(frames) > self.requests_max:
+            frames.popitem(last=False)
 
     def explain(self, request_id: str) -> Explanation | None:
         """The story of a request; None when it is not among the last ones."""
-        steps = self.steps.get(RequestId(request_id))
-        return None if steps is None else story(request_id, steps)
+        frames = self.frames.get(RequestId(request_id))
+        if frames is None:
+            return None
+        return story(request_id, steps_of(RequestId(request_id), records_in(frames)))
 
 
 def explain_from(records: Iterable[Record], request_id: str) -> Explanation | None:
     """The story of one request of a journal."""
-    explainer = Explainer()
+    steps = steps_of(RequestId(request_id), records)
+    return story(request_id, steps) if steps else None
+
+
+def steps_of(request_id: RequestId, records: Iterable[Record]) -> list[tuple[Instant, Step]]:
+    """What of these records concerns one request."""
+    steps: list[tuple[Instant, Step]] = []
     for record in records:
-        explainer.observe(record)
-        if request_id not in explainer.steps and len(explainer.steps) >= REQUESTS_MAX // 2:
-            explainer.steps.clear()
-    return explainer.explain(request_id)
+        match record.event:
+            case RequestArrived() as event if event.request.id == request_id:
+                steps.append((record.at, event))
+            case RequestRefused() | FirstByteSent() | LegEnded() | RequestEnded() as event:
+                if event.request_id == request_id:
+                    steps.append((record.at, event))
+            case _:
+                pass
+        steps += [
+            (record.at, command)
+            for command in record.commands
+            if not isinstance(command, WakeAt) and command.request_id == request_id
+        ]
+    return steps
 
 
 def story(request_id: str, steps: list[tuple[Instant, Step]]) -> Explanation:

@@ -11,7 +11,6 @@ record 1 on: once the first is gone the rest can be read, but no longer verified
 
 import logging
 import queue
-import struct
 import threading
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -25,11 +24,11 @@ import xxhash
 from homeport.core.command import Command, Dispatch, Reject
 from homeport.core.record import Record
 from homeport.core.router import Router
+from homeport.observe.frame import DECODER, ENCODER, LENGTH, append_frame
 
 log = logging.getLogger(__name__)
 
 FORMAT = "homeport journal 2"
-LENGTH = struct.Struct(">I")
 FRAME_BYTES_MAX = 64 << 20
 BATCH_BYTES = 64 << 10
 BATCHES_MAX = 256
@@ -46,8 +45,6 @@ class Header(msgspec.Struct, frozen=True):
     continues: int
 
 
-ENCODER = msgspec.msgpack.Encoder()
-DECODER = msgspec.msgpack.Decoder(Record)
 HEADER_DECODER = msgspec.msgpack.Decoder(Header)
 
 
@@ -103,21 +100,16 @@ class Journal:
         if self.is_over:
             self.lost_by_loop += 1
             return
-        frames = self.frames
-        begin = len(frames)
-        frames += b"\0\0\0\0"
         try:
-            ENCODER.encode_into(record, frames, begin + LENGTH.size)
+            append_frame(self.frames, record)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
-            del frames[begin:]
             self.lost_by_loop += 1
             self.end(f"record {record.sequence} cannot be encoded: {error}")
             return
-        LENGTH.pack_into(frames, begin, len(frames) - begin - LENGTH.size)
         if not self.records:
             self.first = record.sequence
         self.records += 1
-        if len(frames) >= BATCH_BYTES:
+        if len(self.frames) >= BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:

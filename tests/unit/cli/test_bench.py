@@ -12,7 +12,7 @@ from homeport.cli.bench import index, relay, route, subject
 from homeport.cli.bench.fleet import BenchFleet, all_different, one_four_rest
 from homeport.cli.bench.relay import Figures
 from homeport.config.load import load
-from homeport.core.command import Dispatch
+from homeport.core.prefix import BLOCK_ENDS
 
 PORTS = subject.Ports((9200, 9201, 9202, 9203), 9204, 9205)
 
@@ -30,15 +30,11 @@ def test_every_arrival_meets_the_same_depths(shape: Callable[[int, int], list[in
 
 
 def test_half_and_tenth_are_shares_of_the_text() -> None:
-    fleet = BenchFleet(one_four_rest, 6, 100_000)
-    event = fleet.arrival()
-    commands = fleet.router.handle(event, fleet.now)
-    fleet.end(event, commands)
-    assert isinstance(commands[0], Dispatch)
-    tokens = [one.cached_tokens for one in commands[0].decision.considered]
-    assert tokens[0] > 95_000
-    assert all(47_000 < held <= 50_000 for held in tokens[1:5])
-    assert 9_000 < tokens[5] <= 10_000
+    held = one_four_rest(6, sum(end <= 400_000 for end in BLOCK_ENDS))
+    text_bytes = [BLOCK_ENDS[blocks - 1] for blocks in held]
+    assert text_bytes[0] > 380_000
+    assert all(188_000 < size <= 200_000 for size in text_bytes[1:5])
+    assert 36_000 < text_bytes[5] <= 40_000
 
 
 def test_all_different_depths_are_different() -> None:

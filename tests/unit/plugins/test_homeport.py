@@ -23,7 +23,7 @@ def view(home: int | None, hits: list[int], committed: list[int] | None = None) 
 
 
 def terms(of: View, place: int) -> dict[str, float]:
-    return dict(zip(POLICY.terms, POLICY.terms_of(of, [place])[0], strict=True))
+    return dict(zip(POLICY.terms, POLICY.price(of).terms_of(place), strict=True))
 
 
 def test_a_first_turn_by_hand() -> None:
@@ -55,8 +55,8 @@ def test_above_the_mark_a_cache_is_dear() -> None:
 
 def test_home_wins_unless_the_wait_is_worth_the_recompute() -> None:
     at_home = view(0, [9_000, 0])
-    costs = POLICY.price(at_home)
+    costs = POLICY.price(at_home).costs
     assert costs[0] < costs[1]
     queued = replace(at_home, waits=[80.0, 0.0])
-    costs = POLICY.price(queued)
+    costs = POLICY.price(queued).costs
     assert costs[0] > costs[1]

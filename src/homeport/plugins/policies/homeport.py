@@ -15,9 +15,11 @@ rate for the whole fleet, so that wrong beliefs about one endpoint do little har
 the mean of both.
 """
 
-from collections.abc import Sequence
+from functools import partial
 
-from homeport.core.policy import Situation
+from msgspec import Struct
+
+from homeport.core.policy import Priced, Situation
 from homeport.core.rates import ATTENTION_TOKENS, prefill_s
 
 QUEUE_SHARE_HOME = 0.5
@@ -27,52 +29,48 @@ OVERCOMMIT_PRICE = 60.0
 OVERCOMMIT_FROM = 0.85
 
 
-class Prices:
+class Prices(Struct, frozen=True, gc=False):
     """What is the same for all endpoints of one situation."""
 
-    __slots__ = (
-        *("away_live", "linear", "mean_committed", "mean_live"),
-        *("queue", "recompute", "square", "typical_s"),
-    )
-
-    def __init__(self, situation: Situation) -> None:
-        load, slots = situation.load, situation.slots
-        total, rate = situation.prompt_tokens, situation.fleet_rate
-        is_first = situation.home is None
-        self.queue = 1.0 if is_first else QUEUE_SHARE_HOME
-        self.recompute = RECOMPUTE_PRICE_FIRST if is_first else RECOMPUTE_PRICE_HOME
-        # prefill_s(miss, total, rate) is miss * (linear - miss * square)
-        self.linear = (1.0 + total / ATTENTION_TOKENS) / rate
-        self.square = 0.5 / (ATTENTION_TOKENS * rate)
-        self.typical_s = prefill_s(situation.typical_tokens, situation.typical_tokens, rate)
-        committed, live = load.committed_tokens, load.live_sessions
-        self.mean_committed = sum([committed[slot] for slot in slots]) / len(slots)
-        self.mean_live = sum([live[slot] for slot in slots]) / len(slots)
-        self.away_live = self.typical_s / (self.mean_live + 1.0)
+    queue: float
+    recompute: float
+    linear: float
+    square: float
+    """`prefill_s(miss, total, rate)` is `miss * (linear - miss * square)`."""
+    typical_s: float
+    mean_committed: float
+    mean_live: float
+    away_live: float
 
 
 class Homeport:
     name = "homeport"
     terms = ("wait", "prefill", "step", "recompute", "committed", "crowding", "overcommit")
 
-    def price(self, situation: Situation) -> list[float]:
-        """The sums of `terms_of`, in one loop over all endpoints: the hot one."""
-        p = Prices(situation)
-        load, home, total = situation.load, situation.home, situation.prompt_tokens
-        rate, step, fleet_rate = load.prefill_rate, load.step_s, situation.fleet_rate
-        committed, capacity, live = load.committed_tokens, load.kv_tokens, load.live_sessions
-        queue, recompute, linear, square = p.queue, p.recompute, p.linear, p.square
-        typical_s, away_live, twice = p.typical_s, p.away_live, fleet_rate + fleet_rate
-        mean_committed, mean_live = p.mean_committed, p.mean_live
+    def price(self, situation: Situation) -> Priced:
+        """The sums of `terms`, in one loop over all endpoints: the hot one."""
+        load, slots, home = situation.load, situation.slots, situation.home
+        total, own, fleet_rate = situation.prompt_tokens, situation.own_tokens, situation.fleet_rate
+        rate, step, capacity = load.prefill_rate, load.step_s, load.kv_tokens
+        committed, live = load.committed_tokens, load.live_sessions
+        count, typical = len(slots), situation.typical_tokens
+        queue = 1.0 if home is None else QUEUE_SHARE_HOME
+        recompute = RECOMPUTE_PRICE_FIRST if home is None else RECOMPUTE_PRICE_HOME
+        linear = (1.0 + total / ATTENTION_TOKENS) / fleet_rate
+        square = 0.5 / (ATTENTION_TOKENS * fleet_rate)
+        typical_s = prefill_s(typical, typical, fleet_rate)
+        mean_committed = sum([committed[slot] for slot in slots]) / count
+        mean_live = sum([live[slot] for slot in slots]) / count
+        away_live, twice = typical_s / (mean_live + 1.0), fleet_rate + fleet_rate
         costs: list[float] = []
-        for slot, hit, wait in zip(situation.slots, situation.hits, situation.waits, strict=True):
+        for slot, hit, wait in zip(slots, situation.hits, situation.waits, strict=True):
             miss = total - hit
             at_fleet = miss * (linear - miss * square)
             room, used = capacity[slot], committed[slot]
             cost = queue * wait + at_fleet * (twice / (fleet_rate + rate[slot]) + recompute)
             if slot == home:
                 cost += step[slot]
-                over = (used + total - situation.own_tokens) / room - OVERCOMMIT_FROM
+                over = (used + total - own) / room - OVERCOMMIT_FROM
             else:
                 cost += (
                     step[slot]
@@ -81,11 +79,10 @@ class Homeport:
                 )
                 over = (used + total) / room - OVERCOMMIT_FROM
             costs.append(cost + OVERCOMMIT_PRICE * typical_s * over if over > 0.0 else cost)
-        return costs
-
-    def terms_of(self, situation: Situation, chosen: Sequence[int]) -> list[tuple[float, ...]]:
-        prices = Prices(situation)
-        return [terms(situation, prices, index) for index in chosen]
+        prices = Prices(
+            queue, recompute, linear, square, typical_s, mean_committed, mean_live, away_live
+        )
+        return Priced(costs, partial(terms, situation, prices))
 
 
 def terms(situation: Situation, prices: Prices, index: int) -> tuple[float, ...]:

@@ -1,18 +1,13 @@
 """Fewest requests first, whatever they are."""
 
-from collections.abc import Sequence
-
-from homeport.core.policy import Situation
+from homeport.core.policy import Priced, Situation, priced_by_one_term
 
 
 class LeastRequests:
     name = "least_requests"
     terms = ("running",)
 
-    def price(self, situation: Situation) -> list[float]:
+    def price(self, situation: Situation) -> Priced:
         running = situation.load.running
-        return [float(running[slot]) for slot in situation.slots]
-
-    def terms_of(self, situation: Situation, chosen: Sequence[int]) -> list[tuple[float, ...]]:
-        costs = self.price(situation)
-        return [(costs[index],) for index in chosen]
+        costs = [float(running[slot]) for slot in situation.slots]
+        return priced_by_one_term(costs)

@@ -1,18 +1,13 @@
 """Each in turn, whatever it does."""
 
-from collections.abc import Sequence
-
-from homeport.core.policy import Situation
+from homeport.core.policy import Priced, Situation, priced_by_one_term
 
 
 class RoundRobin:
     name = "round_robin"
     terms = ("places_to_wait",)
 
-    def price(self, situation: Situation) -> list[float]:
+    def price(self, situation: Situation) -> Priced:
         count = len(situation.slots)
-        return [float((index - situation.turn) % count) for index in range(count)]
-
-    def terms_of(self, situation: Situation, chosen: Sequence[int]) -> list[tuple[float, ...]]:
-        costs = self.price(situation)
-        return [(costs[index],) for index in chosen]
+        costs = [float((index - situation.turn) % count) for index in range(count)]
+        return priced_by_one_term(costs)
