@@ -1,12 +1,14 @@
 """Bodies against the standard library's reader: same members, and edits mean what they say."""
 
 import json
+import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homeport.wire.body import Body, BodyError, apply, insert, remove, replace
+from homeport.wire.body import Array, Body, BodyError, apply, chat_body, insert, remove, replace
 from homeport.wire.openai import RESERVED_FIELDS, body_for, facts_of
 
 SPACE = st.sampled_from(["", "", " ", "\n", " \t\r\n"])
@@ -57,6 +59,41 @@ def test_members_are_those_that_are_there_and_none_stands_twice(text: str) -> No
     for key, member in body.members.items():
         whole = json.loads(b"{" + body.data[member.begin : member.end] + b"}")
         assert list(whole) == [key], "a member's span is the member"
+
+
+MESSAGES = st.lists(VALUES | st.just([[]]), max_size=3)
+
+
+@given(objects(), MESSAGES, st.booleans(), st.sampled_from(["messages", "mess\\u0061ges"]))
+def test_messages_are_found_in_the_first_pass_or_not_at_all(
+    text: str, messages: list[Any], is_compact: bool, key: str
+) -> None:
+    separators = (",", ":") if is_compact else None
+    inner = json.dumps({"messages": messages, "x": 1}, separators=separators)
+    member = f'"{key}":{json.dumps(messages, separators=separators)}'
+    begin, end = text.index("{") + 1, text.rindex("}")
+    is_empty = not text[begin:end].strip()
+    for whole in (
+        f"{text[:begin]}{member}{'' if is_empty else ','}{text[begin:]}",
+        f"{text[:end]}{'' if is_empty else ','}{member}{text[end:]}",
+        f'{text[:begin]}"z":{inner},{member}{"" if is_empty else ","}{text[begin:]}',
+        f'{{"messages":[1],{member}}}',
+    ):
+        data = whole.encode()
+        try:
+            slow = Body(data)
+        except BodyError as error:
+            with pytest.raises(BodyError, match=re.escape(error.message)):
+                chat_body(data, long_bytes=0)
+            continue
+        body, array = chat_body(data, long_bytes=0)
+        assert body.members == slow.members
+        assert array is None or array_bytes(array) == messages
+
+
+def array_bytes(array: Array) -> Any:
+    assert [bytes(raw) for raw in array.elements], "an empty list is left to the slow way"
+    return json.loads(array.data[array.begin : array.end])
 
 
 @given(objects(), st.sets(st.integers(0, 4)), st.data())

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from homeport.core.ids import EndpointId, Tokens
 
-CONSIDERED_MAX = 4
+CONSIDERED_MAX = 3
 """How many endpoints a decision remembers, best first."""
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 STRING = msgspec.json.Decoder(str)
 
 SPACE = rb"[ \t\r\n]*"
@@ -41,12 +42,21 @@ class Member(NamedTuple):
     end: int
 
 
+class Array(NamedTuple):
+    """`data[begin:end]` is an array of these elements, raw."""
+
+    data: bytes
+    begin: int
+    end: int
+    elements: list[msgspec.Raw]
+
+
 class Body:
     """A body and where its top-level members are."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, members: dict[str, Member] | None = None) -> None:
         self.data = data
-        self.members = members_of(data)
+        self.members = members_of(data) if members is None else members
 
     def __contains__(self, key: str) -> bool:
         return key in self.members
@@ -65,6 +75,19 @@ class Body:
             return None
         value = self.data[member.value_begin : member.end]
         return None if value == b"null" else value
+
+    def array(self, key: str) -> Array | None:
+        """An array member; raises BodyError when it is something else."""
+        view = self.view(key)
+        if view is None:
+            return None
+        if view[0] not in b"[":
+            raise BodyError(f"`{key}` must be an array, found {kind_of(bytes(view[:1]))}.", key)
+        _, begin, end = self.members[key]
+        try:
+            return Array(self.data, begin, end, ARRAY.decode(view))
+        except msgspec.DecodeError as error:
+            raise BodyError(f"`{key}` is not valid JSON: {error}.", key) from None
 
     def text(self, key: str) -> str | None:
         """A string member; raises BodyError when it is something else."""
@@ -86,6 +109,56 @@ class Body:
         if raw != b"true":
             raise BodyError(f"`{key}` must be true or false, found {kind_of(raw)}.", key)
         return True
+
+
+class _Messages(Struct, gc=False):
+    messages: list[msgspec.Raw] | None = None
+
+
+LONG_BYTES = 16 << 10
+"""Going twice over a shorter body costs less than cutting it."""
+MESSAGES = msgspec.json.Decoder(_Messages)
+MESSAGES_OPEN = b'"messages":['
+
+
+def chat_body(data: bytes, long_bytes: int = LONG_BYTES) -> tuple[Body, Array | None]:
+    """A body, and its messages where the pass that checks the syntax can tell them as well.
+
+    They are nearly all of a long body, so it is not gone over twice: the messages are cut out, and
+    the members looked for in what is left. None when that is not sure to be right, as with white
+    space between messages or another key of that name deeper inside, or with a short body.
+    """
+    if len(data) < long_bytes:
+        return Body(data), None
+    try:
+        elements = MESSAGES.decode(data).messages
+    except (msgspec.MsgspecError, RecursionError):
+        return Body(data), None  # which says what is wrong, or that others must judge
+    begin = data.find(MESSAGES_OPEN) + len(MESSAGES_OPEN) - 1
+    if not elements or begin < len(MESSAGES_OPEN):
+        return Body(data), None
+    end = begin + 1 + len(elements) + sum([len(memoryview(raw)) for raw in elements])
+    members = members_around(data, begin, end) if data[end - 1 : end] == b"]" else None
+    if members is None:
+        return Body(data), None
+    return Body(data, members), Array(data, begin, end, elements)
+
+
+def members_around(data: bytes, begin: int, end: int) -> dict[str, Member] | None:
+    """All members, from a look at what is not `messages`; None when it is not at this place."""
+    try:
+        members = members_of(data[:begin] + b"[]" + data[end:])
+    except BodyError:
+        return None
+    found = members.get("messages")
+    if found is None or found.value_begin != begin or found.end != begin + 2:
+        return None
+    shift = end - found.end
+    for key, (first, value_begin, last) in members.items():
+        if first > begin:
+            members[key] = Member(first + shift, value_begin + shift, last + shift)
+    members["messages"] = Member(found.begin, begin, end)
+    return members
 
 
 class Edit(Struct, frozen=True, gc=False):

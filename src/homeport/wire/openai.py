@@ -8,7 +8,18 @@ from msgspec import Struct
 
 from homeport.core.request import Prompt
 from homeport.wire import prompt as prompts
-from homeport.wire.body import Body, BodyError, Edit, apply, insert, kind_of, remove, replace
+from homeport.wire.body import (
+    Array,
+    Body,
+    BodyError,
+    Edit,
+    apply,
+    chat_body,
+    insert,
+    kind_of,
+    remove,
+    replace,
+)
 
 Kind = Literal["chat", "completions"]
 
@@ -48,7 +59,7 @@ class Facts(Struct, frozen=True, gc=False):
 
 def facts_of(kind: Kind, data: bytes, secret: bytes) -> Facts:
     """Scan a body once. Raises BodyError, in words for the client."""
-    body = Body(data)
+    body, messages = chat_body(data) if kind == "chat" else (Body(data), None)
     model = body.text("model")
     if not model:
         raise BodyError("`model` is missing: name the model that is to answer.", "model")
@@ -58,7 +69,7 @@ def facts_of(kind: Kind, data: bytes, secret: bytes) -> Facts:
     return Facts(
         body=body,
         model=model,
-        prompt=chat_prompt(body, seed) if kind == "chat" else text_prompt(body, seed),
+        prompt=chat_prompt(body, messages, seed) if kind == "chat" else text_prompt(body, seed),
         is_stream=is_stream,
         wants_usage=is_stream and "stream_options" in body.members and asks_for_usage(body),
         session=session_of(body),
@@ -72,12 +83,17 @@ def reserved_in(body: Body) -> tuple[str, ...]:
     return tuple(key for key in body.members if key in RESERVED_FIELDS)
 
 
-def chat_prompt(body: Body, seed: int) -> Prompt:
-    messages = array(body, "messages")
+def chat_prompt(body: Body, messages: Array | None, seed: int) -> Prompt:
+    """The identity of a conversation; `messages` where they are known already."""
+    messages = messages or body.array("messages")
     if messages is None:
         raise BodyError("`messages` is missing: send a list of messages.", "messages")
+    tools = body.view("tools")
+    if tools is not None and tools[0] not in b"[":
+        found = kind_of(bytes(tools[:1]))
+        raise BodyError(f"`tools` must be an array, found {found}.", "tools")
     try:
-        return prompts.of_chat(messages, array(body, "tools"), seed)
+        return prompts.of_chat(messages, tools, seed)
     except msgspec.DecodeError as error:
         raise BodyError(f"`messages` is not valid JSON: {error}.", "messages") from None
 
@@ -92,14 +108,6 @@ def text_prompt(body: Body, seed: int) -> Prompt:
         found = kind_of(bytes(prompt[:1]))
         raise BodyError(f"`prompt` must be text or an array, found {found}.", "prompt")
     return prompts.of_text(prompt, seed)
-
-
-def array(body: Body, key: str) -> memoryview | None:
-    raw = body.view(key)
-    if raw is not None and raw[0] not in b"[":
-        found = kind_of(bytes(raw[:1]))
-        raise BodyError(f"`{key}` must be an array, found {found}.", key)
-    return raw
 
 
 def asks_for_usage(body: Body) -> bool:

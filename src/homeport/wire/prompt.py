@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import msgspec
 import xxhash
@@ -19,13 +20,13 @@ import xxhash
 from homeport.core.ids import BlockHash, Bytes
 from homeport.core.prefix import BLOCK_ENDS
 from homeport.core.request import Prompt
+from homeport.wire.body import ARRAY, Array
 
 TURNS_MAX = 24
 """How many newest message ends are told: an agent's turn adds an answer and its tools' results."""
 TURN = 0x00FF_00FF_0F0F_3C3C
 """Keeps a turn's end apart from a block that ends at the same place."""
 
-ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 AS_IT_STANDS = re.compile(
@@ -45,20 +46,19 @@ def seed_of(secret: bytes, model: str, salt: str = "") -> int:
     return xxhash.xxh3_64_intdigest(b"\x00".join((secret, model.encode(), salt.encode())))
 
 
-def of_chat(messages: bytes | memoryview, tools: bytes | memoryview | None, seed: int) -> Prompt:
-    """The identity of a conversation; `messages` and `tools` are raw, valid JSON arrays.
+def of_chat(messages: Array, tools: bytes | memoryview | None, seed: int) -> Prompt:
+    """The identity of a conversation; `tools` is a raw array.
 
-    Raises msgspec.DecodeError where `messages` is not JSON.
+    Raises msgspec.DecodeError where a message is not JSON deep inside.
     """
-    raws = ARRAY.decode(messages)
-    ends = ends_as_they_stand(messages, raws)
+    ends = ends_as_they_stand(messages)
     if ends is None:
-        written = [as_written(bytes(raw)) for raw in raws]
-        messages = b"[" + b",".join(written) + b"]"
-        ends = ends_of(written)
+        text, ends = written_anew(messages)
+    else:
+        text = memoryview(messages.data)[messages.begin : messages.end - 1]
     if tools is not None:
-        messages, ends = with_tools(bytes(messages), tools, ends)
-    return identity(messages[: ends[-1]] if ends else messages, ends, seed)
+        text, ends = with_tools(bytes(text), tools, ends)
+    return identity(text, ends, seed)
 
 
 def of_text(prompt: bytes | memoryview, seed: int) -> Prompt:
@@ -88,33 +88,26 @@ def identity(text: bytes | memoryview, ends: Sequence[int], seed: int) -> Prompt
     return Prompt(tuple(blocks), tuple(turns), Bytes(size))
 
 
-def ends_as_they_stand(
-    messages: bytes | memoryview, raws: Sequence[msgspec.Raw]
-) -> list[int] | None:
+def ends_as_they_stand(messages: Array) -> list[int] | None:
     """Where each message ends; None when one of them, or what is between, must be written anew."""
+    data, begin, end, elements = messages
     ends: list[int] = []
-    end = 0
-    for raw in raws:
-        message = bytes(raw)
-        if not stands(message):
+    at = begin
+    for raw in elements:
+        first, at = at + 1, at + 1 + len(memoryview(raw))
+        if AS_IT_STANDS.match(data, first, at) is None:
             return None
-        end += 1 + len(message)
-        ends.append(end)
+        if data.find(MARK, max(first, at - MARK_REACH), at) >= 0:
+            return None
+        ends.append(at - begin)
     # One byte before each message and one at the end leave no room for white space.
-    return ends if end + 1 == len(messages) else None
+    return ends if at + 1 == end else None
 
 
-def stands(message: bytes) -> bool:
-    return AS_IT_STANDS.match(message) is not None and message.find(MARK, -MARK_REACH) < 0
-
-
-def ends_of(written: Sequence[bytes]) -> list[int]:
-    ends: list[int] = []
-    end = 0
-    for message in written:
-        end += 1 + len(message)
-        ends.append(end)
-    return ends
+def written_anew(messages: Array) -> tuple[bytes, list[int]]:
+    """Text and turns of a conversation in the one form."""
+    written = [as_written(bytes(raw)) for raw in messages.elements]
+    return b"[" + b",".join(written), [*accumulate([1 + len(message) for message in written])]
 
 
 def with_tools(
@@ -131,7 +124,9 @@ def with_tools(
 
 def as_written(message: bytes) -> bytes:
     """One message in the form that nearly every agent uses: compact, its role first."""
-    if message[:1] != b"{" or stands(message):
+    if message[:1] != b"{":
+        return message
+    if AS_IT_STANDS.match(message) is not None and message.find(MARK, -MARK_REACH) < 0:
         return message
     members = {key: bytes(raw) for key, raw in OBJECT.decode(message).items()}
     role = members.pop("role", None)

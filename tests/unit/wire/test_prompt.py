@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from homeport.core.request import Prompt
+from homeport.wire.body import ARRAY, Array
 from homeport.wire.prompt import of_chat, of_text
 
 USER = {"role": "user", "content": "x" * 1_000}
@@ -14,7 +15,11 @@ USER = {"role": "user", "content": "x" * 1_000}
 def chat(*messages: Any, tools: Any = None, compact: bool = True) -> Prompt:
     separators = (",", ":") if compact else (", ", ": ")
     raw = json.dumps(messages, separators=separators).encode()
-    return of_chat(raw, None if tools is None else json.dumps(tools).encode(), 1)
+    return of_chat(array(raw), None if tools is None else json.dumps(tools).encode(), 1)
+
+
+def array(raw: bytes) -> Array:
+    return Array(raw, 0, len(raw), ARRAY.decode(raw))
 
 
 def test_a_string_and_a_list_of_one_text_part_are_the_same() -> None:
@@ -87,7 +92,7 @@ def test_text_prompts() -> None:
 
 @pytest.mark.parametrize("raw", [b"[1]", b'[null,"x"]', b"[]", b'[{"role":1,"content":2}]'])
 def test_what_only_the_engine_can_judge_has_an_identity_all_the_same(raw: bytes) -> None:
-    assert isinstance(of_chat(raw, None, 1), Prompt)
+    assert isinstance(of_chat(array(raw), None, 1), Prompt)
 
 
 TOOL = {"role": "tool", "content": "result", "tool_call_id": "call_1"}
@@ -114,4 +119,4 @@ def test_joints_of_several_layouts_in_one_list() -> None:
         b'[{"role":"user","content":"a"} ,{"role":"user","content":"b"},{"role":"x","content":"c"}]'
     )
     parts = [{"role": r, "content": c} for r, c in (("user", "a"), ("user", "b"), ("x", "c"))]
-    assert of_chat(raw, None, 1) == chat(*parts)
+    assert of_chat(array(raw), None, 1) == chat(*parts)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from homeport.core.ids import BlockHash
 from homeport.core.prefix import PrefixIndex
-from homeport.wire.body import Body
+from homeport.wire.body import chat_body
 from homeport.wire.openai import chat_prompt
 from homeport.wire.prompt import seed_of
 
@@ -57,7 +57,7 @@ def index(
 def measured(size: int, iterations: int) -> Row:
     """Endpoint 0 holds the turn before, the others ever less of it."""
     body = body_of(size)
-    before = chat_prompt(Body(body_of(size * 9 // 10)), SEED).blocks
+    before = chat_prompt(*chat_body(body_of(size * 9 // 10)), SEED).blocks
     known = PrefixIndex()
     for slot in range(ENDPOINTS):
         known.join(slot)
@@ -74,9 +74,9 @@ def next_turn(known: PrefixIndex, before: tuple[BlockHash, ...], body: bytes) ->
     known.learn(0, before)
     clock = time.perf_counter_ns
     began = clock()
-    found = Body(body)
+    found, messages = chat_body(body)
     scanned = clock()
-    blocks = chat_prompt(found, SEED).blocks
+    blocks = chat_prompt(found, messages, SEED).blocks
     hashed = clock()
     known.depths(blocks, EVERYONE)
     matched = clock()
