@@ -110,6 +110,8 @@ class PrefixIndex:
 
     def known(self, shadow: OrderedDict[BlockHash, int], blocks: Sequence[BlockHash]) -> int:
         """How many of the blocks are in the shadow: all up to some depth, none from there on."""
+        if blocks and blocks[-1] in shadow:
+            return len(blocks)
         low, high = 0, len(blocks)
         while low < high:
             middle = (low + high) // 2

@@ -141,7 +141,8 @@ class Sessions:
     def settle_at(self, session: Session, slot: Slot, request: Request, tokens: int) -> None:
         """A turn was dispatched there: it is home now, and this prompt the newest."""
         prompt = request.prompt
-        self.uncommit(session)
+        if session.home is not None:
+            self.uncommit(session)
         session.home = slot
         session.turns += 1
         session.newest = request.id
@@ -151,7 +152,8 @@ class Sessions:
         session.blocks = len(prompt.blocks)
         session.last_block = prompt.blocks[-1] if prompt.blocks else None
         self.commit(session)
-        self.clear_tails(session)
+        if session.tails:
+            self.clear_tails(session)
         session.tails = tails_of(session.key[0], prompt)
         for tail in session.tails:
             self.tails[tail] = session.key

@@ -109,10 +109,10 @@ class Metrics:
         event, at = record.event, record.at
         if isinstance(event, RequestArrived):
             self.live[event.request.id] = Live(event.request, at, at)
-        elif isinstance(event, FirstByteSent):
-            self.first_byte(event.request_id, at)
         elif isinstance(event, RequestEnded):
             self.ended(event, at)
+        elif isinstance(event, FirstByteSent):
+            self.first_byte(event.request_id, at)
         elif isinstance(event, LegEnded):
             self.retries[event.failure.value] += 1
             self.live[event.request_id].ready_at = at
