@@ -50,9 +50,11 @@ class Engine(Process):
 class Gateway(Process):
     """`homeport serve` in front of engines."""
 
-    def __init__(self, folder: Path, engines: list[str], extra: str = "") -> None:
+    def __init__(
+        self, folder: Path, engines: list[str], extra: str = "", model: str = MODEL
+    ) -> None:
         config = folder / "fleet.yaml"
-        rows = "\n".join(f"  - {{url: '{url}', model: {MODEL}}}" for url in engines)
+        rows = "\n".join(f"  - {{url: '{url}', model: {model}}}" for url in engines)
         config.write_text(
             "gateway:\n  listen: 127.0.0.1:0\n  trusted_peers: [127.0.0.1]\n"
             "  limits: {body_bytes: 1MiB}\n  timeouts: {upload: 2s}\n"

@@ -7,7 +7,7 @@ from homeport.core.ids import EndpointId, Instant, RequestId
 from homeport.core.refusal import Refusal
 
 
-class Dispatch(Struct, frozen=True, tag=True, gc=False):
+class Dispatch(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """Send this request to this endpoint now."""
 
     request_id: RequestId
@@ -15,14 +15,14 @@ class Dispatch(Struct, frozen=True, tag=True, gc=False):
     decision: Decision
 
 
-class Reject(Struct, frozen=True, tag=True, gc=False):
+class Reject(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """Tell the client no, and why. The router has forgotten the request."""
 
     request_id: RequestId
     refusal: Refusal
 
 
-class WakeAt(Struct, frozen=True, tag=True, gc=False):
+class WakeAt(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """Feed `TimerFired` at this instant. A later `WakeAt` replaces an earlier one."""
 
     at: Instant

@@ -8,7 +8,7 @@ CONSIDERED_MAX = 3
 """How many endpoints a decision remembers, best first."""
 
 
-class Considered(Struct, frozen=True, gc=False):
+class Considered(Struct, frozen=True, gc=False, array_like=True):
     """One endpoint that could have been chosen: what it would cost and why, in seconds."""
 
     endpoint: EndpointId
@@ -18,7 +18,7 @@ class Considered(Struct, frozen=True, gc=False):
     """In the order of the decision's `terms`; they add up to the cost."""
 
 
-class Decision(Struct, frozen=True, gc=False):
+class Decision(Struct, frozen=True, gc=False, array_like=True):
     """Where a request goes. `dropped` counts the endpoints that each filter took out."""
 
     policy: str

@@ -36,7 +36,7 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"  # the client left
 
 
-class Settings(Struct, frozen=True, gc=False):
+class Settings(Struct, frozen=True, gc=False, array_like=True):
     """What the router must know of the config. It enters as an event, so a journal is complete."""
 
     policy: str = "homeport"
@@ -51,35 +51,35 @@ class Settings(Struct, frozen=True, gc=False):
     recoveries_min: int = 2
 
 
-class ConfigChanged(Struct, frozen=True, tag=True, gc=False):
+class ConfigChanged(Struct, frozen=True, tag=True, gc=False, array_like=True):
     settings: Settings
 
 
-class EndpointJoined(Struct, frozen=True, tag=True, gc=False):
+class EndpointJoined(Struct, frozen=True, tag=True, gc=False, array_like=True):
     spec: EndpointSpec
 
 
-class EndpointLeft(Struct, frozen=True, tag=True, gc=False):
+class EndpointLeft(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """No request goes there any more; those that run there are ended by their own events."""
 
     endpoint: EndpointId
 
 
-class EndpointProbed(Struct, frozen=True, tag=True, gc=False):
+class EndpointProbed(Struct, frozen=True, tag=True, gc=False, array_like=True):
     endpoint: EndpointId
     healthy: bool
 
 
-class EndpointSampled(Struct, frozen=True, tag=True, gc=False):
+class EndpointSampled(Struct, frozen=True, tag=True, gc=False, array_like=True):
     endpoint: EndpointId
     sample: Sample
 
 
-class RequestArrived(Struct, frozen=True, tag=True, gc=False):
+class RequestArrived(Struct, frozen=True, tag=True, gc=False, array_like=True):
     request: Request
 
 
-class RequestRefused(Struct, frozen=True, tag=True, gc=False):
+class RequestRefused(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """Refused before it could be understood: it changes nothing, and is remembered."""
 
     request_id: RequestId
@@ -88,18 +88,18 @@ class RequestRefused(Struct, frozen=True, tag=True, gc=False):
     refusal: Refusal
 
 
-class FirstByteSent(Struct, frozen=True, tag=True, gc=False):
+class FirstByteSent(Struct, frozen=True, tag=True, gc=False, array_like=True):
     request_id: RequestId
 
 
-class LegEnded(Struct, frozen=True, tag=True, gc=False):
+class LegEnded(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """An endpoint failed a request that has sent nothing yet: it is to be placed again."""
 
     request_id: RequestId
     failure: Failure
 
 
-class RequestEnded(Struct, frozen=True, tag=True, gc=False):
+class RequestEnded(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """The end of a placed or queued request; its charge is settled here and nowhere else."""
 
     request_id: RequestId
@@ -110,7 +110,7 @@ class RequestEnded(Struct, frozen=True, tag=True, gc=False):
     """What the client was told, where the exchange itself refused or broke off."""
 
 
-class TimerFired(Struct, frozen=True, tag=True, gc=False):
+class TimerFired(Struct, frozen=True, tag=True, gc=False, array_like=True):
     """The instant of the latest `WakeAt` has come."""
 
 

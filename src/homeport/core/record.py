@@ -7,7 +7,7 @@ from homeport.core.event import Event
 from homeport.core.ids import Instant
 
 
-class Record(Struct, frozen=True, gc=False):
+class Record(Struct, frozen=True, gc=False, array_like=True):
     sequence: int
     at: Instant
     event: Event

@@ -5,7 +5,7 @@ from msgspec import Struct
 from homeport.core.ids import BlockHash, Bytes, ModelName, RequestId, SessionId, TenantName, Tokens
 
 
-class Prompt(Struct, frozen=True, gc=False):
+class Prompt(Struct, frozen=True, gc=False, array_like=True):
     """Who a prompt is: a chain of hashes over its text, in the order in which the model reads it.
 
     `blocks[i]` stands for all text up to `prefix.BLOCK_ENDS[i]` bytes; a last, unfinished block
@@ -18,7 +18,7 @@ class Prompt(Struct, frozen=True, gc=False):
     text_bytes: Bytes = Bytes(0)
 
 
-class Request(Struct, frozen=True, gc=False):
+class Request(Struct, frozen=True, gc=False, array_like=True):
     """One call for an answer. `body_bytes` is what it holds of memory while it waits."""
 
     id: RequestId
@@ -30,7 +30,7 @@ class Request(Struct, frozen=True, gc=False):
     stream: bool = False
 
 
-class Usage(Struct, frozen=True, gc=False):
+class Usage(Struct, frozen=True, gc=False, array_like=True):
     """What an engine reported of one answer. `cached_tokens` is None where it does not tell."""
 
     prompt_tokens: Tokens
