@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -77,7 +78,7 @@ def test_turns_stay_where_their_context_is(
     gateway: Gateway, engines: list[str], agent_text: str
 ) -> None:
     taken = conversations(gateway, agent_text)
-    later = [(before, turn) for turns in taken for before, turn in zip(turns, turns[1:])]  # noqa: B905
+    later = [(before, turn) for turns in taken for before, turn in pairwise(turns)]
     assert all(turn.endpoint == before.endpoint for before, turn in later)
     assert {turns[0].endpoint for turns in taken} == set(engines), "both engines have work"
     possible = sum(before.prompt_tokens // BLOCK_TOKENS * BLOCK_TOKENS for before, _ in later)
