@@ -3,7 +3,7 @@
 from world import World, decided, placed, prompt, refused
 
 from homeport.core.command import Dispatch, WakeAt
-from homeport.core.event import Failure
+from homeport.core.event import ConfigChanged, Failure, Settings
 from homeport.core.refusal import Reason
 
 
@@ -179,3 +179,33 @@ def test_an_endpoint_that_comes_back_is_empty_and_may_be_full_no_more() -> None:
     assert decided(world.arrive(world.request(prompt("x")))).predicted_cached_tokens == 0
     world.end(running)
     assert world.router.ledger.own == [0, 1]
+
+
+def test_a_full_queue_of_those_who_failed_there_does_not_keep_others_from_a_free_endpoint() -> None:
+    world = World(queued_max=1)
+    world.join("a", running_max=1)
+    world.join("b", running_max=1)
+    unlucky, busy = world.request(prompt("x")), world.request(prompt("y"))
+    failed_at = placed(world.arrive(unlucky))
+    world.arrive(busy)
+    world.fail(unlucky)
+    assert world.router.flow.queued == 1, "it may not go back where it failed, the other is full"
+    assert placed(world.arrive(world.request(prompt("z")))) == failed_at
+
+
+def test_another_limit_holds_at_once_for_endpoints_that_are_there() -> None:
+    world = World("a", running_max=2)
+    world.arrive(world.request(prompt("x")))
+    world.feed(ConfigChanged(Settings(running_max=1)))
+    waits = world.request(prompt("y"))
+    assert not any(isinstance(command, Dispatch) for command in world.arrive(waits))
+    assert placed(world.feed(ConfigChanged(Settings(running_max=2)))) == "a"
+
+
+def test_an_engine_that_tells_no_more_is_not_kept_full_by_what_it_told_last() -> None:
+    world = World()
+    world.join("a", running_max=4)
+    world.sample("a", running=4)
+    waits = world.request(prompt("x"))
+    assert not any(isinstance(command, Dispatch) for command in world.arrive(waits))
+    assert placed(world.sample("a")) == "a"

@@ -61,7 +61,8 @@ def test_members_are_those_that_are_there_and_none_stands_twice(text: str) -> No
         assert list(whole) == [key], "a member's span is the member"
 
 
-MESSAGES = st.lists(VALUES | st.just([[]]), max_size=3)
+NESTED: list[Any] = [[]]
+MESSAGES = st.lists(VALUES | st.just(NESTED), max_size=3)
 
 
 @given(objects(), MESSAGES, st.booleans(), st.sampled_from(["messages", "mess\\u0061ges"]))

@@ -71,6 +71,13 @@ class Fleet:
         if sample.block_tokens:
             self.block_tokens[slot] = sample.block_tokens
 
+    def set_running_max_default(self, running_max: int) -> None:
+        """Holds at once wherever the endpoint's own spec does not say otherwise."""
+        self.running_max_default = running_max
+        for slot, spec in enumerate(self.specs):
+            if spec is not None and spec.running_max is None:
+                self.running_max[slot] = running_max
+
     def set_running(self, slot: Slot, running: int) -> None:
         if running < self.running_max[slot]:
             self.full &= ~(1 << slot)

@@ -115,6 +115,11 @@ class Ledger:
         self.foreign[slot] = max(0, running - self.own[slot])
         self.running[slot] = self.own[slot] + self.foreign[slot]
 
+    def forget_foreign(self, slot: Slot) -> None:
+        """The engine tells no more: an old count would hold its room for ever."""
+        self.foreign[slot] = 0
+        self.running[slot] = self.own[slot]
+
     def check(self) -> None:
         """The invariants, for tests and simulation."""
         for slot in range(len(self.own)):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from homeport.core.command import Command, Dispatch, Reject, WakeAt
 from homeport.core.dice import Dice
-from homeport.core.endpoint import EndpointSpec, Slot
+from homeport.core.endpoint import EndpointSpec, Sample, Slot
 from homeport.core.event import (
     ConfigChanged,
     EndpointJoined,
@@ -101,10 +101,7 @@ class Router:
             case EndpointSampled(endpoint, sample):
                 slot = self.fleet.slots.get(endpoint)
                 if slot is not None:
-                    self.fleet.sampled(slot, sample)
-                    if sample.running is not None:
-                        self.ledger.sampled(slot, sample.running + (sample.waiting or 0))
-                    self.load_changed(slot, now, commands)
+                    self.sampled(slot, sample, now, commands)
             case EndpointProbed(endpoint, healthy):
                 slot = self.fleet.slots.get(endpoint)
                 if slot is not None:
@@ -116,7 +113,7 @@ class Router:
             case TimerFired():
                 self.expire(now, commands)
             case ConfigChanged(settings):
-                self.configure(settings)
+                self.configure(settings, now, commands)
             case RequestRefused():
                 pass
             case _:
@@ -133,12 +130,8 @@ class Router:
             commands.append(Reject(request.id, self.unknown_model(request.model)))
             return
         live = Live(request, self.sessions.begin_turn(request, now))
-        if self.flow.head(request.model) is None:
-            self.place_or_wait(live, self.place(live, now), now, commands)
-        else:
-            # First come, first served: it may only overtake those who cannot go where it can.
-            self.place_or_wait(live, Unplaced.FULL, now, commands)
-            self.drain(request.model, now, commands)
+        # Whoever waits could not be placed a moment ago: what this one finds has failed those.
+        self.place_or_wait(live, self.place(live, now), now, commands)
 
     def place_or_wait(
         self, live: Live, placed: Placement | Unplaced, now: Instant, commands: list[Command]
@@ -376,20 +369,30 @@ class Router:
             self.sessions.evict(slot)
             self.load_changed(slot, now, commands)
 
+    def sampled(self, slot: Slot, sample: Sample, now: Instant, commands: list[Command]) -> None:
+        self.fleet.sampled(slot, sample)
+        if sample.running is None:
+            self.ledger.forget_foreign(slot)
+        else:
+            self.ledger.sampled(slot, sample.running + (sample.waiting or 0))
+        self.load_changed(slot, now, commands)
+
     def load_changed(self, slot: Slot, now: Instant, commands: list[Command]) -> None:
         self.fleet.set_running(slot, self.ledger.running[slot])
         self.drain(self.fleet.spec(slot).model, now, commands)
 
-    def configure(self, settings: Settings) -> None:
+    def configure(self, settings: Settings, now: Instant, commands: list[Command]) -> None:
         self.settings = settings
         self.policy = self.policies[settings.policy]
         self.dice = Dice(settings.seed)
         self.flow.queued_max = settings.queued_max
         self.flow.queued_bytes_max = settings.queued_bytes_max
         self.sessions.hold = settings.session_hold
-        self.fleet.running_max_default = settings.running_max
+        self.fleet.set_running_max_default(settings.running_max)
         self.health.failures_max = settings.failures_max
         self.health.recoveries_min = settings.recoveries_min
+        for slot in self.fleet.slots.values():
+            self.load_changed(slot, now, commands)
 
     # Refusals, as sentences.
 

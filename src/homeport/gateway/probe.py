@@ -9,7 +9,6 @@ import asyncio
 from msgspec import Struct
 
 from homeport.cluster.driver import Driver
-from homeport.core.endpoint import Sample
 from homeport.core.event import EndpointProbed, EndpointSampled, Failure
 from homeport.core.ids import EndpointId
 from homeport.engines import EngineReading
@@ -139,8 +138,10 @@ class Probe:
             return
         self.sampled_at = self.driver.loop.time()
         result = await fetch(self.target, path, self.driver.loop)
+        before = self.reading
+        self.reading = EngineReading()
         if isinstance(result, Fetched) and result.status == 200:
             self.reading = self.target.dialect.read_metrics(result.body)
-            sample = self.reading.sample()
-            if sample != Sample():
-                self.driver.feed(EndpointSampled(self.endpoint, sample))
+        # A page that tells nothing is told once: what it told before holds no more.
+        if self.reading != EngineReading() or before != EngineReading():
+            self.driver.feed(EndpointSampled(self.endpoint, self.reading.sample()))
